@@ -8,6 +8,7 @@
 #   make lint    rustfmt, clippy, ruff, mypy
 #   make fuzz    every fuzz target for FUZZ_SECONDS, 20 if not set
 #   make docs    the documentation, into build/docs
+#   make man     the page on the command line as a manual page, build/man/twigcast.1
 #   make figures the published figures at small scale, and the report on them, into build/figures
 #   make lock    renew requirements/*.txt (UPGRADE=--upgrade: to newer versions)
 #   make clean   remove what the targets made
@@ -20,7 +21,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow figures bench lint fuzz docs lock clean
+.PHONY: help demo test test-fast test-slow figures bench lint fuzz docs man lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,7 +55,8 @@ $(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
 demo: $(VENV)/.built
 	@$(BIN)/python -m twigcast.demo
 
-# PostgreSQL and Chromium for the tests of the broker: looked for, and installed where that is possible.
+# PostgreSQL and Chromium for the tests of the broker, Maven to fetch Kafka for those of the pipeline: looked for, and
+# installed where that is possible.
 $(VENV)/.services: tests/services/install.sh | $(BIN)/python
 	tests/services/install.sh
 	@touch $@
@@ -72,6 +74,7 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/python -m pytest --quiet --numprocesses auto --seconds-max $(TEST_SECONDS_MAX) -m 'not ($(SLOW))' $(PYTEST_FLAGS)
 
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
+	@tests/services/kafka.sh
 	$(BIN)/python -m pytest -m '$(SLOW)' $(PYTEST_FLAGS)
 
 bench: $(VENV)/.built $(VENV)/.dev-installed
@@ -93,6 +96,10 @@ fuzz: $(VENV)/.built $(VENV)/.dev-installed
 docs: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/sphinx-build --fail-on-warning --keep-going -q -b html docs build/docs
 	@echo "documentation: build/docs/index.html"
+
+man: $(VENV)/.built $(VENV)/.dev-installed
+	$(BIN)/sphinx-build -q -b man docs build/man
+	@echo "manual page: build/man/twigcast.1; man -l build/man/twigcast.1 shows it"
 
 figures: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/twigcast experiment run --scale small all --results build/figures

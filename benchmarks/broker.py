@@ -25,7 +25,7 @@ from benchmarks import rabbitmq
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
 from twigcast.broker.model import NewSubscription
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 SUBSCRIBERS = 200
 MATCHES = 10

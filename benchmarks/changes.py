@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from statistics import median
@@ -22,6 +23,10 @@ MANY = 1_000_000
 FURTHER = 100_000
 RATE = 10_000
 THREAD_ROUNDS = 25
+WAITING_QUERIES = 50_000
+WAITING_BATCH = 20_000
+WAITING_RATE = 100
+WAITING_SECONDS = 15.0
 THREAD_BATCHES = 8
 TARGET_TIMES_ONE = 1.8
 """Messages a second of two threads on two cores, as a multiple of what one reaches."""
@@ -235,6 +240,65 @@ def _pauses(spent: list[float], seconds: float) -> Row:
         "match_us": sum(spent) / len(spent) * 1e6,
         "match_p99_us": spent[len(spent) * 99 // 100] * 1e6,
         "worst_match_us": spent[-1] * 1e6,
+    }
+
+
+def measure_waiting() -> list[Row]:
+    """Single messages beside a long batch, without changes and with some; by the clock."""
+    messages = workloads.messages("news")
+    queries = workloads.queries("news", "100k")[:WAITING_QUERIES]
+    subscriptions = _warm(queries, messages)
+    batch = pa.array((messages * (WAITING_BATCH // len(messages) + 1))[:WAITING_BATCH], pa.large_binary())
+    rows = [_beside_batches(rate, subscriptions, queries, messages, batch) for rate in (0, WAITING_RATE)]
+    rows[1]["p999_of_alone"] = float(rows[1]["match_p999_us"]) / float(rows[0]["match_p999_us"])
+    return rows
+
+
+def _beside_batches(
+    rate: int, subscriptions: SubscriptionSet, queries: list[str], messages: list[bytes], batch: pa.Array
+) -> Row:
+    """One thread matches the batch over and over, one changes at ``rate`` a second, and this one matches messages."""
+    end = time.perf_counter() + WAITING_SECONDS
+    batches: list[float] = []
+    changing: list[float] = []
+
+    def match_batches() -> None:
+        while time.perf_counter() < end:
+            batches.append(once(lambda: subscriptions.match_batch(batch)))
+
+    def change() -> None:
+        while time.perf_counter() < end:
+            number = len(changing)
+            key, query = f"b{number % len(queries)}", queries[number * 7 % len(queries)]
+            start = time.perf_counter()
+            subscriptions.replace(key, query)
+            changing.append(time.perf_counter() - start)
+            time.sleep(1 / rate)
+
+    threads = [threading.Thread(target=work) for work in ([match_batches, change] if rate else [match_batches])]
+    for thread in threads:
+        thread.start()
+    spent: list[float] = []
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        subscriptions.match(messages[len(spent) % len(messages)])
+        spent.append(time.perf_counter() - start)
+        time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    spent.sort()
+    changing.sort()
+    return {
+        "what": f"{rate} changes a second" if rate else "no changes",
+        "subscriptions": len(subscriptions),
+        "matches": len(spent),
+        "batch_s": median(batches),
+        "match_p50_us": median(spent) * 1e6,
+        "match_p999_us": spent[len(spent) * 999 // 1000] * 1e6,
+        "worst_match_us": spent[-1] * 1e6,
+        "change_p50_us": median(changing) * 1e6 if changing else None,
+        "change_p99_us": changing[len(changing) * 99 // 100] * 1e6 if changing else None,
+        "p999_of_alone": None,
     }
 
 

@@ -15,7 +15,7 @@ from benchmarks.measure import Row, parse_with_expat, side_by_side
 from twigcast._core import ConjunctionIndex, Engine, LabelRequest
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Span
-from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
+from twigcast.overlay.onyx.network.frames import frame, messages_of, packet
 from twigcast.overlay.onyx.wire import WireForm
 from twigcast.overlay.onyx.wire.bodies import Bodies, DecodedBody
 from twigcast.overlay.onyx.wire.exchange import Exchange

@@ -27,7 +27,7 @@ from benchmarks.broker import Helper, Served
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
 from twigcast.broker.model import NewSubscription
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 NAMES = ("first", "second", "third")
 MESSAGE_BYTES = 2_048

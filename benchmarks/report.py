@@ -14,11 +14,19 @@ _TITLES = {
     "peers": "Peer: libxml2 (lxml), one compiled XPath per query",
     "insertion": "Changes of a large set, and the messages after them",
     "adversarial": "Worst case: queries and messages made to defeat the cache",
+    "hostile": "Hostile subscriptions: 300 that cost the square of a message, beside 1,000 ordinary ones",
     "mixed": "Changes while matching",
+    "waiting": "Single messages beside a long batch and changes",
     "threads": "Several threads, one population",
+    "real": "Subscriptions as people write them, by kind of condition",
+    "real_peers": "Peers: the same interests over alerts, by event-ruler and Luwak",
+    "language": "What the language has beyond XPath 1.0, beside the plain spelling",
     "transformation": "For-Where-Return queries",
     "transformation_memory": "For-Where-Return queries: memory for one message of 50 MB",
     "transformation_peers": "Peers: a hundred For-Where-Return queries by other means",
+    "library": "The library around the engine",
+    "records": "Records of one large document",
+    "doctypes": "Document types: a message that its DOCTYPE changes, beside what it means",
     "spark": "The Spark pipeline",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
     "forwarding": "Between brokers: reading and routing a message in each form",
@@ -61,15 +69,48 @@ _NOTES = {
         "times as long as that. `bytes_grown`: memory that matching added to the process. Target: at most ten times the"
         " NFA, in fixed memory."
     ),
+    "hostile": (
+        "A message of 3,000 elements with a value each. The ordinary subscriptions are a group, the costly "
+        "ones another. `good_alone_ms`: the ordinary ones without the others. `first_ms`: the first three "
+        "messages, on which the costly ones have their turns until the message's budget is used up; "
+        "`later_ms`: the median of the forty after them, on which most of the costly ones are set aside; "
+        "`worst_ms`: the longest of all. `undecided`: on the first message. `good_missing`: answers of "
+        "ordinary ones that are missing on any message, which ends the measurement. Target: none is missing, "
+        "and no message takes more than twice its budget of 50 ms."
+    ),
     "mixed": (
         "Half of the changes are removals; one thread changes and matches in turn. `ten changes after each message`: "
         "processor time. Else the changes that are due come before each message, and times are the clock's. "
         "`match_us` is the mean, `worst_match_us` the longest match."
     ),
+    "waiting": (
+        "By the clock, for 15 seconds each: one thread matches a batch of 20,000 messages over and over, one changes "
+        "subscriptions, and one matches a message every millisecond. `match_p999_us`: 999 of 1,000 matches take no "
+        "longer; `p999_of_alone`: that as a multiple of the same without changes. Target: at most 2."
+    ),
     "threads": (
         "By the clock, not by processor time: some batches of 2,000 messages on one thread, then as many on two, in "
         "turn. The answers to a batch, 52 MB for 100,000 queries, are let go before the next. `times_one`: median of "
         "the pairs' ratios. Target: 1.8 times on two cores."
+    ),
+    "real": (
+        "Four generated feeds and the kinds of condition that are asked of each (`benchmarks/real_feeds.py`); `mixed`: "
+        "all kinds of the feed in equal shares. `us`: processor microseconds per message, all in, one thread; `E`: the "
+        "same as a multiple of expat's time; `queries_per_s`: added in one call to an empty set. Kinds with thousands "
+        "of `matches` pay for writing these."
+    ),
+    "real_peers": (
+        "10,000 interests of a kind, each as XPath, as a rule of event-ruler 1.8.1 and as a Lucene query of Luwak 1.5; "
+        "processor time of one thread. event-ruler gets JSON and parses it, Luwak gets the XML and reads it with StAX. "
+        "`ruler_ratio`, `luwak_ratio`: the peer's time as a multiple of the engine's. The numbers of matches are "
+        "compared, unless a peer needs more than 15 seconds for the messages; "
+        "one that needs more than a minute in all has no figure. Targets: event-ruler 2 (`except` and "
+        "`prefix`: above 1), Luwak 10."
+    ),
+    "language": (
+        "10,000 subscriptions of a kind over 300 messages that also say when they were sent, in some time zone and in "
+        "minutes (`benchmarks/language.py`). `plain_E` is for conditions of XPath 1.0 that ask for about as much: "
+        "ranges of minutes for ranges of dates, `contains` for `matches`; both in turns. Target: 3."
     ),
     "transformation": (
         "`known_E`: `deliver()`, from the bytes of a message until it is known which queries match with which "
@@ -107,6 +148,25 @@ _NOTES = {
     "transformation_peers": (
         "How many queries have a result was compared before timing. `-full-3`: few queries have one, so what counts is "
         "what it costs to ask each."
+    ),
+    "library": (
+        "`ms`: processor time of a process, the best of fifteen, with Python's own start in it. `us`: what the call "
+        "takes, and `match_us` what `match()` takes that is in it; targets: import below 60 ms, `times_match` at most "
+        "2 where messages are not tiny. `amatch` is timed by the clock; `pause_ms`: the longest time the event loop "
+        "stood still meanwhile. `keys_times`, `in_times`: `match.keys` and `key in match` as `times_match`. Keys of a "
+        "message that matches the same queries as one of the last four are at hand; with other keys for each "
+        "message, each is looked up, and the target is met where matching takes as long as that."
+    ),
+    "records": (
+        "A feed of 72,000 items, read from a file; a hundred subscriptions, of which each matches one item. `cut`: "
+        "records as messages, not matched. The loop of lxml and the style sheet do what users write who have no "
+        "`--record`; they find the items and match nothing. `peak_memory_mb`: what the process grows by at most in the "
+        "first round. Target: cut and matched, no more than matched whole; memory bounded by a record."
+    ),
+    "doctypes": (
+        "A hundred subscriptions; messages of some 5 to 15 MB, with a reference, default or list of tokens every 70 "
+        "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
+        "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster."
     ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "

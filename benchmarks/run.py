@@ -18,8 +18,14 @@ from pathlib import Path
 from benchmarks import (
     adversarial,
     changes,
+    doctypes,
     filtering,
     forwarding,
+    hostile,
+    language,
+    library,
+    real,
+    records,
     report,
     transformation,
     transformation_peers,
@@ -48,12 +54,32 @@ def _adversarial(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("adversarial")
 
 
+def _hostile(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("hostile")
+
+
 def _mixed(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("mixed")
 
 
+def _waiting(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("waiting")
+
+
 def _threads(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("threads")
+
+
+def _real(quick: bool) -> list[Row]:
+    return [row for count in real.COUNTS[: 1 if quick else None] for row in _apart_many("real", str(count))]
+
+
+def _real_peers(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("real_peers")
+
+
+def _language(quick: bool) -> list[Row]:
+    return _apart_many("language", *(["date range"] if quick else []))
 
 
 def _transformation(quick: bool) -> list[Row]:
@@ -67,6 +93,10 @@ def _transformation_memory(quick: bool) -> list[Row]:
 
 def _transformation_peers(quick: bool) -> list[Row]:
     return [] if quick else [row for feed in transformation_peers.feeds() for row in _apart_many("peers100", feed)]
+
+
+def _library(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("library")
 
 
 def _spark(quick: bool) -> list[Row]:
@@ -90,16 +120,32 @@ def _simulator(quick: bool) -> list[Row]:
     return [row for kind in ("ring", "tree") for size in sizes for row in _apart_many("simulator", kind, size)]
 
 
+def _records(quick: bool) -> list[Row]:
+    return [_apart("records", way) for way in list(records.WAYS)[: 1 if quick else None]]
+
+
+def _doctypes(quick: bool) -> list[Row]:
+    return [_apart("doctypes", kind) for kind in list(doctypes.KINDS)[: 1 if quick else None]]
+
+
 SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
     "insertion": _insertion,
     "adversarial": _adversarial,
+    "hostile": _hostile,
     "mixed": _mixed,
+    "waiting": _waiting,
     "threads": _threads,
+    "real": _real,
+    "real_peers": _real_peers,
+    "language": _language,
     "transformation": _transformation,
     "transformation_memory": _transformation_memory,
     "transformation_peers": _transformation_peers,
+    "library": _library,
+    "records": _records,
+    "doctypes": _doctypes,
     "spark": _spark,
     "broker": _broker,
     "forwarding": _forwarding,
@@ -127,12 +173,20 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "lxml": filtering.measure_lxml,
     "insertion": changes.measure_insertion,
     "adversarial": adversarial.measure,
+    "hostile": hostile.measure,
     "mixed": changes.measure_mixed,
+    "waiting": changes.measure_waiting,
     "threads": changes.measure_threads,
+    "real": real.measure,
+    "real_peers": real.measure_peers,
+    "language": language.measure,
     "transformation": transformation.measure,
     "memory": transformation.measure_memory,
     "peers100": transformation_peers.measure,
     "forwarding": forwarding.measure,
+    "library": library.measure,
+    "records": records.measure,
+    "doctypes": doctypes.measure,
 }
 
 

@@ -28,3 +28,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autoclass_content = "class"
+
+# `make man`: the page on the command line as a manual page.
+man_pages = [("reference/command-line", "twigcast", "deliver XML messages to those who subscribe to them", [author], 1)]
+man_show_urls = True

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:?"how many seconds each target is to run"}
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(scan parse answer stream packets wellformedness)
+[ ${#targets[@]} -gt 0 ] || targets=(scan records parse answer stream packets wellformedness)
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 binaries=fuzz/target/$host/release

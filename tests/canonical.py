@@ -45,3 +45,12 @@ def _expanded(node: etree._Element) -> Iterable[str]:
             yield from _expanded(child)
         yield "</>"
     yield escape(node.tail or "")
+
+
+def is_same_document(payload: bytes, message: bytes) -> bool:
+    """Whether a message was delivered as the document that its DOCTYPE makes of it, and without that DOCTYPE."""
+    reading = etree.XMLParser(resolve_entities=True, attribute_defaults=True, no_network=True, huge_tree=True)
+    delivered, sent = (etree.fromstring(text, reading).getroottree() for text in (payload, message))
+    if delivered.docinfo.doctype or not sent.docinfo.doctype:
+        return False
+    return "".join(_expanded(delivered.getroot())) == "".join(_expanded(sent.getroot()))

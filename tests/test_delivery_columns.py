@@ -190,10 +190,11 @@ def test_no_memory_for_all_is_an_error(order: str, count: int) -> None:
     script = f"""
 import resource
 from pathlib import Path
-from twigcast import SubscriptionSet
+from twigcast import Limits, SubscriptionSet
 
 queries = [(str(n), f"for $i in /f/i {order} return <r n='{{n}}'>{{{{ $i/t }}}}</r>") for n in range({count})]
-deliveries = SubscriptionSet(queries).deliver("<f><i><t>" + "x" * 1_000_000 + "</t></i></f>")
+limits = Limits(message_result_bytes_max=4 << 30)
+deliveries = SubscriptionSet(queries, limits=limits).deliver("<f><i><t>" + "x" * 1_000_000 + "</t></i></f>")
 indices = deliveries.payload_indices
 import pyarrow
 page = resource.getpagesize()

@@ -3,16 +3,21 @@
 In each page, in order: a fence behind ``<!-- file: NAME -->`` is written to that file; the examples of a ``python``
 fence run as doctests; each ``$ command`` of a ``console`` fence is run by a shell, and has to print what follows it.
 ``...`` stands for anything. All pages start in an empty folder. A page with ``<!-- tested by FILE -->`` needs more.
+A page that starts a broker has a free port in place of 8080, and a home of its own; the broker of ``broker.pid`` is
+stopped after it.
 """
 
 import doctest
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -30,7 +35,8 @@ PAGES = [
 TESTED_ELSEWHERE = re.compile(r"<!-- tested by (\S+) -->")
 PAGES = [page for page in PAGES if not TESTED_ELSEWHERE.search(page.read_text(encoding="utf-8"))]
 FENCE = re.compile(
-    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
+    r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w*|\{[\w-]+\}[^\n]*)\n(?P<body>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
 )
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -75,9 +81,26 @@ def run_python(body: str, names: dict[str, object], page: Path, line: int) -> in
     return result.attempted
 
 
-def run_page(page: Path, folder: Path) -> int:
-    """Run a page's examples; how many there were."""
+def text_of(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     text = page.read_text(encoding="utf-8")
+    if "$ twigcast serve" not in text:
+        return text
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for name in [name for name in os.environ if name.startswith(("TWIGCAST_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TWIGCAST_PORT", str(port))
+    monkeypatch.setenv("HOME", str(folder))
+    return text.replace(":8080", f":{port}")
+
+
+def stop_broker(folder: Path) -> None:
+    if (folder / "broker.pid").exists():
+        os.kill(int((folder / "broker.pid").read_text()), signal.SIGTERM)
+
+
+def run_page(text: str, page: Path, folder: Path) -> int:
+    """Run a page's examples; how many there were."""
     names: dict[str, object] = {}
     count = 0
     for fence in FENCE.finditer(text):
@@ -108,7 +131,10 @@ def mark(page: Path) -> object:
 @pytest.mark.parametrize("page", [mark(page) for page in PAGES])
 def test_examples_do_what_the_page_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    count = run_page(page, tmp_path)
+    try:
+        count = run_page(text_of(page, tmp_path, monkeypatch), page, tmp_path)
+    finally:
+        stop_broker(tmp_path)
     has_examples = re.search(r"^(>>> |\$ )", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert bool(count) == bool(has_examples), "all examples of a page are found"
 
@@ -118,13 +144,15 @@ def test_a_wrong_example_is_noticed(tmp_path: Path) -> None:
     for body in ("```python\n>>> 1 + 1\n3\n```\n", "```console\n$ echo a\nb\n```\n"):
         page.write_text(body)
         with pytest.raises(AssertionError, match=r"(?i)expected"):
-            run_page(page, tmp_path)
+            run_page(body, page, tmp_path)
 
 
-def command_names(command: object, prefix: str = "twigcast") -> Iterator[str]:
-    for name, inner in getattr(command, "commands", {}).items():
+def command_names(command: Any, prefix: str = "twigcast") -> Iterator[str]:
+    if not hasattr(command, "list_commands"):
+        return
+    for name in command.list_commands(None):
         yield f"{prefix} {name}"
-        yield from command_names(inner, f"{prefix} {name}")
+        yield from command_names(command.get_command(None, name), f"{prefix} {name}")
 
 
 def test_every_command_is_documented() -> None:
@@ -146,3 +174,15 @@ def test_decisions_are_numbered_in_their_names_and_titles() -> None:
     titles = [page.read_text(encoding="utf-8").splitlines()[0] for page in pages]
     assert [page.name[:5] for page in pages] == [f"{number:04}-" for number in range(1, len(pages) + 1)]
     assert [title[:7] for title in titles] == [f"# {page.name[:4]}:" for page in pages]
+
+
+@pytest.mark.slow
+def test_the_page_on_the_command_line_becomes_a_manual_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "man", "docs", str(tmp_path / "man")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "man" / "twigcast.1").read_text(encoding="utf-8")
+    assert page.count('.TH "TWIGCAST" "1"') == 1
+    for name in ("twigcast match", "twigcast admin tenant list"):
+        assert name.upper() in page.upper()
+    assert "\\-\\-show" in page

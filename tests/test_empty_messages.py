@@ -57,7 +57,7 @@ def test_cutting_records_says_so(case: str) -> None:
     xml, line, column, reason = CASES[case]
     [record] = cut_records(io.BytesIO(xml), "item", bytes_max=1 << 20)
     assert isinstance(record.error, MalformedMessage)
-    assert record.error.reason == f"the document {reason}"
+    assert record.error.reason == f"the message {reason}"
     assert (record.error.line, record.error.column) == (line, column)
 
 

@@ -181,7 +181,7 @@ def test_long_queries_in_envelopes_are_handed_on_in_small_parts() -> None:
     matcher = matching.BatchMatcher(subscriptions._session, envelope=Envelope("e", query="query"))
     messages = [b"<f/>"] * 2_000 + [b"<f><i n='1'/></f>"] * 100
     batch = pa.RecordBatch.from_pydict({"message_id": [str(n) for n in range(len(messages))], "xml": messages})
-    parts = [(len(answers.ids), answers.payloads.nbytes) for answers in matcher.answers(batch)]
+    parts = [(len(answers.messages), answers.payloads.nbytes) for answers in matcher.answers(batch)]
     assert sum(bytes_ for _, bytes_ in parts) > 100 * length > 150 << 20
     assert len(parts) > 3
     assert all(bytes_ < 96 << 20 for _, bytes_ in parts), parts
@@ -204,5 +204,7 @@ def test_the_pipeline_delivers_whole_messages(
     ]
     assert {row["key"] for row in expected} >= {"plain", "text"}
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
-    per_message = [row for answers in matcher.answers(batch) for by in answers.by_message() for row in by.to_pylist()]
+    per_message = [
+        row for answers in matcher.answers(batch, carry=True) for by in answers.by_message() for row in by.to_pylist()
+    ]
     assert sum(len(row["deliveries"]) for row in per_message) == len(expected)

@@ -1,5 +1,6 @@
 """Explanations: the verdict is the engine's, the first part that fails is named, and hints fit the message."""
 
+import random
 import warnings
 
 import pytest
@@ -59,6 +60,9 @@ def test_the_first_part_that_fails_and_what_is_there(query: str, where: str, hin
     assert hint in text, text
 
 
+LOOKED_UP = "(a look-up of values; more only where one that it needs occurs)"
+
+
 def test_what_matches_shows_its_steps_the_predicates_that_held_and_its_nodes() -> None:
     result = explained("//c:info[c:event='Fire']/c:severity")
     assert result
@@ -70,6 +74,7 @@ def test_what_matches_shows_its_steps_the_predicates_that_held_and_its_nodes() -
         "  + /c:severity  (1 node)",
         "  1 node:",
         '    /alert/info[1]/severity (line 1, column 47)  "Severe"',
+        f"  runs as keyed {LOOKED_UP}, looked up by //c:info/c:event[. = 'Fire']",
     ]
     assert result.node_count == 1
     assert result.nodes == [NodeLocation("/alert/info[1]/severity", "element", 1, 47, "Severe")]
@@ -95,6 +100,7 @@ def test_as_text_and_as_values() -> None:
         "    nearest: /alert/info (line 1, column 22)",
         "      - c:event = 'flood'  (c:event is \"Flood\")",
         '        "Flood" differs from "flood" in letter case only: /alert/info/event (line 1, column 28)',
+        f"  runs as keyed {LOOKED_UP}, looked up by //c:info/c:event[. = 'flood']",
     ]
     values = result.as_dict()
     assert values["query"] == "//c:info[c:event='flood']"
@@ -129,9 +135,31 @@ def test_a_subscription_is_explained_by_its_key() -> None:
         subscriptions.explain(ALERT, "fires")
 
 
+def test_a_query_without_a_cover_is_told_so() -> None:
+    result = explained("//c:info[not(c:event)]")
+    assert result.details["running"]["cover"] is None
+    assert result.details["running"]["route"] == "twig"
+    result = explained("//c:info[c:event != c:severity]")
+    running = result.details["running"]
+    assert (running["route"], running["cover"]) == ("candidate", None)
+    assert "[@kind = 'x']" in running["warnings"][0]
+    assert "runs as candidate" in str(result)
+    assert "warning: no value leads to this query" in str(result)
+
+
+def test_the_cover_is_that_of_the_set() -> None:
+    population = {f"q{n}": f"//a[@k = 'common'][b = '{n}']" for n in range(200)}
+    subscriptions = SubscriptionSet({**population, "q": "//a[@k = 'common'][b = 'x']"})
+    alone = explain("//a[@k = 'common'][b = 'x']", "<a/>").details["running"]
+    among = subscriptions.explain("<a/>", "q").details["running"]
+    assert among["cover"] == subscriptions.describe("q").cover
+    assert "b[. = 'x']" in among["cover"]
+    assert alone["cover"].startswith("looked up by //a")
+
+
 def test_what_costs_too_much_is_undecided() -> None:
     message = f"<r>{'<a><b/></a>' * 500}</r>"
-    query = "//a[count(following::*[count(preceding::*) mod 7 = 5]) mod 7 = 3]"
+    query = "//a[count(following::*[position() mod @x = count(preceding::*)]) mod 7 = 3]"
     with pytest.raises(UndecidedSubscription):
         explain(query, message, limits=Limits(query_visits_max=10_000))
 
@@ -212,3 +240,26 @@ def test_what_is_wrong_with_a_constructor_is_told_with_its_column(query: str, co
         SubscriptionSet().add("q", query)
     assert caught.value.column == column
     assert reason in caught.value.reason
+
+
+def test_the_nearest_queries_are_those_that_single_explanations_say_are() -> None:
+    print("seed", 61)
+    randomness = random.Random(61)
+    names = ("a", "b", "c", "d")
+
+    def path(depth: int) -> str:
+        steps = [randomness.choice(["/", "//"]) + randomness.choice(names) for _ in range(depth)]
+        condition = randomness.choice(["", "[b]", "[. = 'x']", "[@k > 3 and c]", "[not(a)]", "[b or @z = '1']"])
+        return "".join(steps) + condition
+
+    queries = {f"k{number}": path(randomness.randrange(1, 4)) for number in range(450)}
+    subscriptions = SubscriptionSet({**queries, "made": "for $a in /a/d return <x>{ $a/b }</x>"})
+    message = b"<a k='5'><b>x<c/></b><b k='2'><d/></b><c><a>y</a></c></a>"
+    matching = set(subscriptions.match(message).keys)
+    single = {key: subscriptions.explain(message, key).nearness for key in subscriptions if key not in matching}
+    misses = subscriptions.nearest(message, 40)
+    assert misses.count == len(single)
+    expected = sorted(single, key=lambda key: single[key], reverse=True)[:40]
+    assert list(misses.explanations) == expected
+    assert [one.nearness for one in misses.explanations.values()] == [single[key] for key in expected]
+    assert not misses.undecided

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
+from lxml import etree
 
 import twigcast
 from twigcast import AddReport, Delivery, Envelope, Limits, Subscription, SubscriptionSet, SubscriptionWarning
-from twigcast.errors import DuplicateKey, QueryError, QuerySyntaxError, SubscriptionChanged, UnknownKey
+from twigcast.errors import DuplicateKey, InvalidContext, QueryError, QuerySyntaxError, SubscriptionChanged, UnknownKey
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python.md"
 MODULES = [
@@ -163,7 +168,20 @@ SOURCES = [
     TABLE.to_batches()[0],
     ExportedArray(TABLE.to_batches()[0]),
     ExportedStream(TABLE),
-    ARRAYS[0].dictionary_encode().dictionary_decode(),
+    ARRAYS[0].dictionary_encode(),
+    pa.chunked_array([ARRAYS[0].dictionary_encode()]),
+    pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2], pa.uint32()), pa.array([TEXTS[0], TEXTS[1], TEXTS[3]], pa.string_view())
+    ),
+    TABLE.set_column(1, "xml", ARRAYS[2].dictionary_encode()),
+    np.array(TEXTS, object),
+    np.array([text or float("nan") for text in TEXTS], object),
+    pd.Series(TEXTS),
+    pd.Series(TEXTS, dtype="string"),
+    pd.Series(TEXTS, dtype="category"),
+    pd.DataFrame({"xml": TEXTS}),
+    [None if text is None else io.BytesIO(text.encode()) for text in TEXTS],
+    [None if text is None else etree.fromstring(text) for text in TEXTS],
     TEXTS,
     iter(TEXTS),
     [None if text is None else text.encode() for text in TEXTS],
@@ -197,10 +215,10 @@ def test_text_in_an_iterable_has_no_encoding() -> None:
 @pytest.mark.parametrize(
     ("messages", "reason"),
     [
-        ("<a/>", "messages must be Arrow data or an iterable of bytes, str or None, not str"),
-        (b"<a/>", "messages must be Arrow data or an iterable of bytes, str or None, not bytes"),
-        (7, "messages must be Arrow data or an iterable of bytes, str or None, not int"),
-        ([7], "messages must hold bytes, str or None, not int"),
+        ("<a/>", "messages must be Arrow data or an iterable of messages or None, not str"),
+        (b"<a/>", "messages must be Arrow data or an iterable of messages or None, not bytes"),
+        (7, "messages must be Arrow data or an iterable of messages or None, not int"),
+        (["<a/>", 7], "messages[1]: message must be bytes, str, a path, an open file, or an element of lxml"),
         (pa.array([7]), "messages must be strings or binary, not int64"),
     ],
 )
@@ -219,20 +237,24 @@ WRONG: list[tuple[Any, str]] = [
     (lambda s: s.replace(None, "/a"), "key must be str, not NoneType"),
     (lambda s: s.add("k", "/a", namespaces=["p"]), "namespaces must be a mapping of str to str, not list"),
     (lambda s: s.add("k", "/a", namespaces={"p": 7}), "a namespace in namespaces must be str, not int"),
-    (lambda s: s.add_many([("k", 7)]), "query must be str, not int"),
-    (lambda s: s.add_many([(7, "/a")]), "key must be str, not int"),
-    (lambda s: s.add_many([("k", "/a", 7)]), "namespaces must be a mapping of str to str, not int"),
-    (lambda s: s.add_many([("k", "/a", {}, 7)]), "dialect must be str, not int"),
-    (lambda s: s.add_many([("k",)]), "a subscription has a key, a query, perhaps namespaces and a dialect, not 1"),
-    (lambda s: s.add_many(["k"]), "a subscription must be a Subscription or a tuple of key and query, not str"),
-    (lambda s: s.add_many({"k": 7}), "query must be str, not int"),
+    (lambda s: s.add_many([("k",)]), "item 0 is no subscription but 1 items: pass a Subscription, a tuple of key"),
+    (lambda s: s.add_many(["k"]), "item 0 is no subscription but a str: pass a Subscription, a tuple of key, query"),
+    (lambda s: s.add_many("ab"), "subscriptions must be a mapping or a collection of subscriptions, not a str"),
+    (lambda s: s.add_many(b"ab"), "subscriptions must be a mapping or a collection of subscriptions, not a bytes"),
+    (lambda s: s.add_many(("k", "/b")), "a collection of subscriptions, not a tuple: put it in a list"),
+    (lambda s: s.add_many(Subscription("k", "/b")), "not a Subscription: put it in a list"),
+    (lambda s: s.add_many({"key": "k", "query": "/b"}), "this is one record, and many are expected: pass [record]"),
+    (lambda s: s.add_many(7), "subscriptions must be a mapping, an iterable or a table, not an int"),
     (lambda s: s.nodes("<a/>", 7), "key must be str, not int"),
     (lambda s: s.explain("<a/>", 7), "key must be str, not int"),
     (lambda s: s.describe(7), "key must be str, not int"),
     (lambda s: s[7], "key must be str, not int"),
     (lambda s: s.remove(7), "key must be str, not int"),
     (lambda s: s.discard(7), "key must be str, not int"),
-    (lambda s: s.match(7), "message must be bytes, str or a path, not int"),
+    (
+        lambda s: s.match(7),
+        "message must be bytes, str, a path, an open file, or an element of lxml or xml.etree, not int",
+    ),
     (lambda s: s.deliver("<a/>", envelope="e"), "envelope must be Envelope, such as Envelope('delivery'), not str"),
     (lambda s: s.deliver("<a/>", envelope=Envelope("e"), message_id=7), "message_id must be str, not int"),
     (lambda s: s.match_batch(["<a/>"], threads="2"), "threads must be int, not str"),
@@ -253,10 +275,20 @@ def test_an_argument_of_a_wrong_type_is_named(call: Any, reason: str) -> None:
 
 
 def test_an_unknown_dialect_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="dialect must be 'xpath', 'legacy' or 'xquery', not 'sql'"):
+    with pytest.raises(ValueError, match="dialect must be 'xpath', 'legacy', 'doubles' or 'xquery', not 'sql'"):
         SubscriptionSet(dialect="sql")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="dialect must be 'xpath', 'legacy' or 'xquery', not \"sql\""):
-        SubscriptionSet().add_many([Subscription("k", "/a", {}, "sql")])  # type: ignore[arg-type]
+    report = SubscriptionSet().add_many([Subscription("k", "/a", {}, "sql"), ("l", "/a")])  # type: ignore[arg-type]
+    assert (report.added, str(report.refused[0].error)) == (
+        1,
+        "dialect must be 'xpath', 'legacy', 'doubles' or 'xquery', not 'sql'",
+    )
+    asked: list[Callable[[], object]] = [
+        lambda: check("/a", dialect="sql"),
+        lambda: explain("/a", "<a/>", dialect="sql"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidContext, match="not 'sql'"):
+            ask()
 
 
 def test_checking_describing_and_adding_agree() -> None:
@@ -300,3 +332,19 @@ def test_deliveries_have_one_view() -> None:
     assert pa.record_batch(deliveries) == deliveries.arrow()
     nothing = subscriptions.deliver(b"<f/>")
     assert (len(nothing), list(nothing), nothing.arrow().to_pylist()) == (0, [], [])
+
+
+def test_a_column_of_nulls_is_a_column_of_missing_messages() -> None:
+    for nulls in (pa.nulls(3), pa.table({"xml": pa.nulls(3)}), [None] * 3, np.full(3, np.nan)):
+        answer = SubscriptionSet({"a": "/a"}).match_batch(nulls)
+        assert answer.column("keys").to_pylist() == [None] * 3
+        assert {error["code"] for error in answer.column("error").to_pylist()} == {"message-unreadable"}
+
+
+def test_messages_that_cannot_be_read_are_rejected_in_their_row(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text("<a/>")
+    answer = SubscriptionSet({"a": "/a"}).match_batch([tmp_path / "a.xml", tmp_path / "b.xml", "a.xml", "<a/>"])
+    assert answer.column("keys").to_pylist() == [["a"], None, None, ["a"]]
+    reasons = [error and error["reason"] for error in answer.column("error").to_pylist()]
+    assert "b.xml" in reasons[1]
+    assert "pathlib.Path('a.xml')" in reasons[2]

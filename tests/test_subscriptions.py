@@ -5,6 +5,7 @@ import pickle
 import random
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,39 @@ def test_the_legacy_dialect() -> None:
 def test_queries_that_look_wrong_warn() -> None:
     with pytest.warns(QueryWarning, match="k: no message can match"):
         SubscriptionSet().add("k", "false()")
+
+
+def test_queries_without_a_cover_warn_when_they_are_added() -> None:
+    without = {"position": "//a[2]/b", "pair": "//a[b != c]", "unequal": "//a[. != 'x']"}
+    subs = SubscriptionSet()
+    for key, query in without.items():
+        with pytest.warns(QueryWarning, match=rf"{key}: no value leads to this query.*candidate.*\[@kind = 'x'\]"):
+            subs.add(key, query)
+        with pytest.warns(QueryWarning, match=rf"{key}: no value leads"):
+            subs.replace(key, query)
+        assert "no value leads" in check(query).warnings[0]
+        assert "no value leads" in subs.describe(key).warnings[0]
+        assert (check(query).route, check(query).cover) == ("candidate", None)
+    report = subs.add_many([*((f"more {key}", query) for key, query in without.items()), ("keyed", "//a[@k = 'x']")])
+    assert [one.index for one in report.warnings] == [0, 1, 2]
+    assert all("no value leads" in one.text for one in report.warnings)
+
+
+def test_describe_names_the_cover_that_is_in_use() -> None:
+    """It is the rarest value of the population, and that may be another one than the query would have alone."""
+    query = "/r/a[b = 'one'][c = 'two']"
+    alone = check(query).cover
+    assert alone is not None
+    for element, value in (("b", "one"), ("c", "two")):
+        subs = SubscriptionSet({"q": "/r/x"})
+        subs.add_many((f"{n}", f"/r/a[{element} = '{value}'][d = '{n}']") for n in range(300))
+        subs.replace("q", query)
+        cover = subs.describe("q").cover
+        assert cover is not None
+        rare = "/r/a[c = 'two']" if element == "b" else "/r/a[b = 'one']"
+        assert rare in cover, cover
+    attributes = SubscriptionSet({"q": "/r/a[@k = 'x']/b"})
+    assert attributes.describe("q").cover == "looked up by /r/a[@k = 'x']"
 
 
 def test_add_many_returns_the_refused_with_their_errors() -> None:
@@ -285,7 +319,8 @@ def test_limits_hold() -> None:
 
 def test_describe_and_statistics(subs: SubscriptionSet) -> None:
     query = subs["flood-desk"].query
-    assert subs.describe("flood-desk") == check(query, namespaces={"cap": CAP})
+    alone = check(query, namespaces={"cap": CAP})
+    assert subs.describe("flood-desk") == replace(alone, cover=f"{alone.cover}, expected in fewer than 1 message of 10")
     with pytest.raises(UnknownKey):
         subs.describe("tornados")
     assert subs.statistics().subscriptions == 3

@@ -20,6 +20,8 @@ def _without_nodes(row: XPathFunction) -> str:
         return "depends"
     if isinstance(value, bool):
         return str(value).lower()
+    if value == ():
+        return "no value"
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else f"{value:g}"
     return f"'{value}'"

@@ -10,7 +10,7 @@ use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{Dialect, ParseOptions, Query, parse};
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 const QUERIES_MAX: usize = 12;
@@ -25,21 +25,21 @@ fuzz_target!(|input: &str| {
 });
 
 fn context() -> QueryContext {
-    QueryContext { namespaces: BTreeMap::from([("p".to_string(), "u".to_string())]), dialect: Dialect::XPath }
+    QueryContext::new(BTreeMap::from([("p".to_string(), "u".to_string())]), Dialect::XPath)
 }
 
 /// What plain evaluation says of each query: nothing where it is refused, has a result of its own, or costs too much.
 /// Nothing at all where the message is rejected.
 fn expected(queries: &[&str], source: &str) -> Option<Vec<Option<bool>>> {
     let (mut vocabulary, limits, context) = (Vocabulary::new(), Limits::default(), context());
-    let options = ParseOptions { namespaces: &context.namespaces, dialect: Dialect::XPath, limits: &limits };
+    let options = ParseOptions::new(&context.namespaces, Dialect::XPath, &limits);
     let parsed: Vec<_> = queries.iter().map(|text| parse(text, &options, &mut vocabulary)).collect();
     let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).ok()?;
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, ScanOptions::ALL, &mut document).ok()?;
     let message = Message { source: source.as_bytes(), document: &document };
     let answers = parsed.iter().map(|query| {
         let Ok(Query::XPath(expression)) = query else { return None };
-        let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
+        let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits(message.visits_of_size()));
         evaluator.boolean(expression, Context::DOCUMENT).ok()
     });
     Some(answers.collect())

@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
         let mut vocabulary = Vocabulary::new();
         let limits = Limits::default();
         let namespaces = [("p", "u"), ("q", "v")];
-        match parse(text, &ParseOptions { namespaces: &namespaces, dialect, limits: &limits }, &mut vocabulary) {
+        match parse(text, &ParseOptions::new(&namespaces, dialect, &limits), &mut vocabulary) {
             Ok(query) => check_print(&query, &mut vocabulary, &limits),
             Err(error) => {
                 let characters = text.chars().count() as u32;
@@ -34,7 +34,7 @@ fn check_print(query: &Query, vocabulary: &mut Vocabulary, limits: &Limits) {
     if printed.text.len() > limits.query_bytes_max {
         return;
     }
-    let options = ParseOptions { namespaces: &printed.namespaces, dialect: Dialect::XPath, limits };
+    let options = ParseOptions::new(&printed.namespaces, Dialect::XPath, limits);
     match parse(&printed.text, &options, vocabulary) {
         Ok(again) => assert_eq!(print(&again, vocabulary).text, printed.text, "printing is not stable"),
         Err(error) => panic!("{:?} was printed, but: {error}", printed.text),

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use twigcast_core::document::{Document, Message, NO_NODE, NodeKind};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 fuzz_target!(|source: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|source: &[u8]| {
     let mut document = Document::default();
     let mut verdicts = Vec::new();
     for (attributes, text) in [(false, false), (true, false), (false, true), (true, true)] {
-        verdicts.push(scanner.scan(source, &vocabulary, &limits, RecordOptions { attributes, text }, &mut document));
+        verdicts.push(scanner.scan(source, &vocabulary, &limits, ScanOptions { attributes, text }, &mut document));
     }
     assert!(verdicts.iter().all(|verdict| *verdict == verdicts[3]), "what is recorded changes the answer");
     match &verdicts[3] {

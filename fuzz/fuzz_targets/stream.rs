@@ -9,8 +9,9 @@ use libfuzzer_sys::fuzz_target;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::routing::ConjunctionIndex;
 use twigcast_core::engine::{Matcher, QueryContext};
+use twigcast_core::ids::RouteLabel;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode};
@@ -36,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(written) = text(message, TEXT_BYTES_MAX) else { return };
     let mut scanned = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let verdict = Scanner::new().scan(&written, &vocabulary, &limits, RecordOptions::ALL, &mut scanned);
+    let verdict = Scanner::new().scan(&written, &vocabulary, &limits, ScanOptions::ALL, &mut scanned);
     verdict.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&written)));
     assert_eq!(scanned.nodes.len(), document.nodes.len());
     for names in [NameEncoding::InFull, NameEncoding::Once, NameEncoding::By(&dictionary)] {
@@ -55,7 +56,8 @@ fn look_into(stream: &[u8], dictionary: &Dictionary) {
     }
     TABLES.with_borrow_mut(|tables| {
         for (table, matcher) in tables {
-            let _ = table.route_stream(matcher, stream, dictionary, &[(0, 0), (1, 1), (2, 2)]);
+            let routes = [0, 1, 2].map(|label| (RouteLabel::from_u32(label), label));
+            let _ = table.route_stream(matcher, stream, dictionary, &routes);
         }
     });
 }
@@ -65,7 +67,7 @@ fn table(paths: &[&str]) -> ConjunctionIndex {
     let namespaces = BTreeMap::from([("p".into(), "u".into())]);
     for (label, path) in (0..).zip(paths) {
         let context = QueryContext { namespaces: namespaces.clone(), ..QueryContext::default() };
-        table.add(&[(path, context)], vec![label]).expect("a valid path");
+        table.add(&[(path, context)], vec![RouteLabel::from_u32(label)]).expect("a valid path");
     }
     table
 }
@@ -78,7 +80,7 @@ fn read(stream: &[u8], dictionary: &Dictionary) -> Option<(Vec<u8>, Document)> {
         vocabulary: &vocabulary,
         identity: 0,
         limits: &limits,
-        record: RecordOptions::ALL,
+        record: ScanOptions::ALL,
         checks: CheckLevel::All,
     };
     decoder.decode(stream, reading, &mut document).ok()?;

@@ -1,4 +1,4 @@
-"""Twigcast delivers XML messages to the people and programs that asked for them.
+"""Twigcast delivers XML messages to the people and programs that subscribe to them.
 
 What lives where:
 
@@ -7,8 +7,10 @@ What lives where:
 - ``envelope``: an element around each delivery
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
 - ``errors``: every error and warning
-- ``subscription_files``: reading subscriptions
-- ``engine``: the session, through which all others ask the compiled engine; Arrow batches; external queries
+- ``subscription_files``, ``subscription_formats``, ``subscription_items``: subscriptions from files, tables and records
+- ``message_nodes``: paths to nodes, and their texts; ``arrow_types``: types of what pyarrow returns
+- ``notebook``, ``markup``, ``progress``: what notebooks and terminals show
+- ``engine``: the session, through which all others call the compiled engine; Arrow batches; external queries
 - ``reading``: from bytes to messages
 - ``query``: queries as data; ``schema``: DTDs; ``explanation``: why a query matches; ``xquery``: the Saxon process
 - ``spark``: the pipeline on Apache Spark

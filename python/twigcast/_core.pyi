@@ -6,7 +6,8 @@ Errors are those of :mod:`twigcast.errors`.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, final
 
-from twigcast.errors import TwigcastError
+from twigcast.errors import RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.registration import ParameterValue, Params
 
 VERSION: str
 """Version of the compiled module; equals that of the package."""
@@ -30,12 +31,6 @@ class PacketFrame:
     end: int
     """Where its fields end."""
 
-def packet_frames(packet: bytes) -> list[PacketFrame]:
-    """Returns the frames of a packet.
-
-    Raises ``ValueError`` if it is damaged, cut off, of another form or beyond a bound.
-    """
-
 def packet_of(frames: list[bytes]) -> bytes:
     """Frames as one packet, with its sum."""
 
@@ -46,19 +41,30 @@ class Engine:
     def __new__(cls, limits: Mapping[str, int] = ...) -> Engine:
         """Make an empty engine. ``limits``: names and values as in ``twigcast.Limits``."""
 
-    def add(self, key: str, query: str, namespaces: dict[str, str], dialect: str, replace: bool) -> str | None:
+    def add(
+        self,
+        key: str,
+        query: str,
+        namespaces: dict[str, str],
+        dialect: str,
+        replace: bool,
+        group: str = "",
+        params: Params | None = None,
+    ) -> str | None:
         """Registers one query and returns a warning, if there is one.
 
         Raises ``UnicodeEncodeError`` for strings with half of a surrogate pair.
 
-        ``dialect`` is ``"xpath"``, ``"legacy"``, or ``"xquery"`` for a query that another processor evaluates.
+        ``dialect`` is ``"xpath"``, ``"legacy"``, ``"doubles"``, ``"native"`` for what the engine reads of XQuery by
+        itself, or ``"xquery"`` for a query that another processor evaluates.
         """
 
     def add_many(self, items: list[Any], namespaces: dict[str, str], dialect: str, replace: bool) -> AddOutcome:
         """Registers many queries.
 
-        ``items`` are ``twigcast.Subscription``, or tuples of key, query, and perhaps namespaces and dialect.
-        ``namespaces`` are those of all, ``dialect`` that of items that name none; queries in XQuery are tried as XPath.
+        ``items`` are ``twigcast.Subscription``, or tuples of key, query, perhaps namespaces, dialect, group, params.
+        ``namespaces`` are those of all, ``dialect`` that of items that name none; queries in XQuery are
+        tried as what the engine reads of it.
         """
 
     def remove(self, key: str) -> bool:
@@ -71,6 +77,9 @@ class Engine:
 
     def query(self, key: str) -> StoredQuery | None:
         """Returns the query of a subscription."""
+
+    def throttled(self) -> list[ThrottledSubscription]:
+        """Returns the subscriptions that are set aside on the next message, in slot order."""
 
     @property
     def version(self) -> int:
@@ -99,6 +108,13 @@ class Engine:
 
     def node_counts(self, xml: bytes) -> list[tuple[str, int]]:
         """Returns how many nodes each matching subscription selects, by key, in slot order."""
+
+    @property
+    def unread_count(self) -> int:
+        """How often comparisons have read a value with an exponent as no number, as XPath 1.0 does."""
+
+    def unread_numbers(self) -> list[tuple[str, str]]:
+        """The paths to such values, and the first value of each; an empty path where it is not known."""
 
     @property
     def has_external(self) -> bool:
@@ -130,6 +146,24 @@ class Engine:
         positions in a table of keys; or positions in a table of lists of keys, one for each query.
         """
 
+    def match_records(
+        self, cutter: RecordCutter, chunk: bytes, *, last: bool = False
+    ) -> tuple[
+        int, list[tuple[int, list[str]]], list[tuple[int, RejectedMessage]], list[tuple[int, UndecidedSubscription]]
+    ]:
+        """Feeds a cutter the next bytes, in UTF-8, and matches the records that end in them, without copies of them.
+
+        Returns how many these are; positions and keys of those that match; positions and errors, with their lines in
+        the document, of those that cannot be used; and positions and errors of subscriptions that are undecided.
+        External matches are not told apart.
+        """
+
+    def nearness(self, xml: bytes, keys: Sequence[str]) -> tuple[list[tuple[str, float]], list[UndecidedSubscription]]:
+        """Returns how near a message in UTF-8 comes to subscriptions, and those that could not be decided.
+
+        All share one reading of the message. Queries that only another processor understands are left out.
+        """
+
     def save(self, path: str) -> None:
         """Writes a snapshot, atomically."""
 
@@ -140,7 +174,9 @@ class Engine:
     def describe(self, key: str) -> QueryCheck:
         """Returns how a subscription runs."""
 
-    def explain(self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+    def explain(
+        self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str, params: Params | None = None
+    ) -> str:
         """Returns why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
 
     def statistics(self) -> dict[str, int]:
@@ -161,6 +197,17 @@ class StoredQuery:
     query: str
     namespaces: dict[str, str]
     dialect: str
+    group: str
+    params: dict[str, ParameterValue]
+
+@final
+class ThrottledSubscription:
+    """A subscription that is set aside, since it overran on several messages."""
+
+    key: str
+    overruns: int
+    messages: int
+    """After so many messages it is tried again."""
 
 @final
 class SelectedNode:
@@ -182,6 +229,10 @@ class QueryCheck:
     route: str
     """``automaton``, ``twig``, ``keyed`` or ``verified``; ``xquery`` for a query of another processor."""
     reason: str
+    cover: str | None
+    """What leads to it, such as ``looked up by //a[@k = 'x']``."""
+    cost: str
+    """What it costs on a message, in words."""
     warnings: list[str]
 
 @final
@@ -195,11 +246,16 @@ class ExternalMatch:
     key: str
     query: str
     namespaces: dict[str, str]
+    params: dict[str, ParameterValue]
+    is_condition: bool
+    """Whether only the truth of the query matters."""
 
 @final
 class Answer:
     """The subscriptions that one message matched at one moment. What changes later changes nothing in it."""
 
+    visits: int
+    """What it cost to evaluate queries on the message: nodes looked at, and texts in proportion to their length."""
     undecided: list[tuple[str, str]]
     """Keys and reasons of the subscriptions that could not be decided."""
     external: list[ExternalMatch]
@@ -210,8 +266,11 @@ class Answer:
     def __contains__(self, key: object) -> bool:
         """Returns whether a subscription matched; the others are not looked at."""
 
-    def keys(self) -> list[str]:
-        """Returns the keys, looked up now."""
+    def keys(self) -> tuple[str, ...]:
+        """Returns the keys. Answers with the same queries may share the tuple."""
+
+    def queries(self) -> list[tuple[str, StoredQuery | None]]:
+        """Returns the keys with their queries; ``None`` for a subscription that was replaced or removed since."""
 
 @final
 class KeyTable:
@@ -270,12 +329,13 @@ class BatchResult:
     def merge(self, replies: Mapping[int, bytes | None], failures: list[tuple[int, TwigcastError]]) -> BatchResult:
         """Returns the answer with the results of external matches.
 
-        ``replies``: results by position of the match; without a result it is no match. ``failures`` are added.
+        ``replies``: results by position of the match; without a result it is no match, without an entry it stays as
+        it is. ``failures`` are added.
         """
 
 @final
 class SpanCodec:
-    """Reads and writes the fields of spans. Use :mod:`twigcast.overlay.onyx.network.packets`.
+    """Reads and writes the fields of spans. Use :mod:`twigcast.overlay.onyx.network.frames`.
 
     Both classes are named tuples: a span of (root, after, upto, message or ``None``), a message as in
     :class:`twigcast.overlay.onyx.messages.OverlayMessage`.
@@ -300,7 +360,7 @@ class SpanCodec:
     def packet(
         self, kind: int, packet: bytes, agreed: dict[str, tuple[str, Any]] | None = None
     ) -> tuple[list[Any], list[PacketFrame]]:
-        """The spans that a packet begins with, and where the frames behind the last of them lie (``packet_frames``).
+        """The spans that a packet begins with, and where the frames behind the last of them lie.
 
         ``kind``: that of spans. Raises ``ValueError`` for what is no packet, or no span.
         """
@@ -410,10 +470,10 @@ class ParsedMessage:
     def stream_and_names(self, dictionary: NameDictionary) -> tuple[bytes, list[str]]:
         """Its element stream by a dictionary, and the names that the dictionary does not have, in their order."""
 
-def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+def parse_tree(query: str, namespaces: Mapping[str, str], dialect: str, params: Params | None = None) -> str:
     """The algebra of a query as JSON (see ``twigcast.query``)."""
 
-def condition_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> str:
+def condition_tree(query: str, namespaces: Mapping[str, str], dialect: str, params: Params | None = None) -> str:
     """The condition under which a query may match, as JSON: XPath in normal form, to be true at the document node.
 
     For a For-Where-Return query that is its matching path, or, where that is no XPath, something it cannot match
@@ -428,13 +488,13 @@ def truth_without_nodes(expression: str, namespaces: Mapping[str, str]) -> bool 
 
 @final
 class XPathFunction:
-    """The facts of one core function of XPath 1.0: a row of the core's table."""
+    """The facts of one function: a row of the core's table."""
 
     name: str
     usage: str
     """How to call it, such as ``contains(string, part)``."""
     result_type: str
-    """``"node-set"``, ``"boolean"``, ``"number"`` or ``"string"``."""
+    """``"node-set"``, ``"boolean"``, ``"number"``, ``"string"``, ``"version"``, or a type such as ``"xs:date"``."""
     arguments_min: int
     arguments_max: int | None
     """``None``: any number."""
@@ -442,7 +502,7 @@ class XPathFunction:
     """The first argument must be a node-set."""
     has_implicit_context: bool
     """It works on the context node if it has no argument."""
-    without_nodes: bool | float | str | None
+    without_nodes: bool | float | str | tuple[()] | None
     """The value on an empty node-set, whatever the other arguments are; ``None`` if it depends on these."""
     uses_first_node: bool
     """Of a node-set it uses no more than the first node."""
@@ -450,12 +510,154 @@ class XPathFunction:
     """It depends on the context position or size."""
     looks_elsewhere: bool
     """It reads parts of the message other than its arguments and the context node."""
+    is_of_xpath_1: bool
+    """It is one of XPath 1.0; the others have the names and the meaning of XPath 3.1."""
 
 def functions() -> list[XPathFunction]:
-    """Returns the rows of all core functions, in the order of the Recommendation."""
+    """Returns the rows of all functions: first those of XPath 1.0, in the order of the Recommendation."""
 
-def check(query: str, namespaces: Mapping[str, str], dialect: str) -> QueryCheck:
+def check(
+    query: str,
+    namespaces: Mapping[str, str],
+    dialect: str,
+    params: Params | None = None,
+    limits: Mapping[str, int] = ...,
+) -> QueryCheck:
     """Parses and plans a query alone."""
+
+@final
+class Declarations:
+    """What a DTD outside of messages declares."""
+
+    def __new__(
+        cls,
+        texts: list[tuple[str, str]],
+        external: list[tuple[str, str]],
+        attributes: list[tuple[str, str, str, str | None]],
+    ) -> Declarations:
+        """Keeps declarations; of two with one name, the first counts.
+
+        Args:
+            texts: Entities and their replacement texts.
+            external: External entities and their system identifiers.
+            attributes: Element, attribute, type as the DTD writes it, default value.
+        """
+
+def expand(
+    xml: bytes,
+    limits: Mapping[str, int],
+    *,
+    external: Declarations | None = None,
+    sets: Declarations | None = None,
+    uses_sets: bool = False,
+) -> tuple[bytes, int, int]:
+    """Returns a message in UTF-8 with its entities expanded and the attributes that its DOCTYPE declares.
+
+    Spaces stand where the DOCTYPE stood, or a short one that declares ID attributes. Where these begin and where the
+    next markup does are returned too: without what is between, the message has no DOCTYPE.
+
+    Args:
+        xml: The message.
+        limits: ``message_bytes_max`` holds for the answer.
+        external: What the external DTD declares, if it was read.
+        sets: The entities of HTML and ISO, used where the message names a public identifier for which they are known.
+        uses_sets: Whether they are used everywhere.
+    """
+
+@final
+class RecordCutter:
+    """Cuts documents into records, while they arrive: see :mod:`twigcast.reading.records`."""
+
+    def __new__(
+        cls,
+        record: str | None,
+        limits: Mapping[str, int],
+        *,
+        documents: bool,
+        inherit: Sequence[str],
+        record_id: str | None,
+        external: Declarations | None,
+        sets: Declarations | None,
+        uses_sets: bool,
+    ) -> RecordCutter:
+        """Creates a cutter.
+
+        Raises:
+            ValueError: An option cannot be read. Its arguments are the name of the option and the reason.
+        """
+
+    @property
+    def pending(self) -> int:
+        """How many bytes it has taken that mean nothing without more."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Line and column in the document of what it will take next."""
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether it waits before a document.
+
+        That is one that has to be decoded first, or the one behind the only one that was to be read. What it has taken
+        of it has to be taken back.
+        """
+
+    @property
+    def inherited(self) -> list[int]:
+        """The names of ``inherit``, by index, of which records have inherited something."""
+
+    def take_back(self, *, is_alone: bool) -> bytes:
+        """Returns the beginning of the document before which it is halted, as it was fed.
+
+        ``is_alone``: of what is fed next, only the first document is to be read.
+        """
+
+    def abandon(self, reason: str) -> None:
+        """Notes that the document cannot be read on, which the answer to the next bytes says."""
+
+    def feed(
+        self, chunk: bytes, *, last: bool = False
+    ) -> tuple[NumberBuffer, NumberBuffer, list[tuple[int, RejectedMessage]], list[str | None], NumberBuffer]:
+        """Takes the next bytes, in UTF-8, and returns the records that end in them.
+
+        They are their bytes one after the other; the offsets there of each and of the end, as 64-bit integers; the
+        errors that make some useless, by index; the ids that they give themselves, or nothing; and five columns of
+        64-bit integers, one after the other: the lines, the columns, how many characters the cutter has put into the
+        start of each, the bytes of the document before each, and its bytes there.
+        """
+
+    def skim(self, chunk: bytes, every: int, *, last: bool = False) -> list[tuple[int, int, int, int, bytes]]:
+        """Takes the next bytes, and returns places where another cutter can begin, at least ``every`` bytes apart.
+
+        They are starts of records: the bytes and the records before each, its line and column, and what the other
+        cutter has to know of the document. A cutter does either this or :meth:`feed`.
+        """
+
+    def resume(self, offset: int, records: int, line: int, column: int, around: bytes) -> None:
+        """Begins at a place that :meth:`skim` has found, before any byte is fed."""
+
+def scan_nodes(
+    xml: bytes,
+) -> list[
+    tuple[
+        str,
+        int,
+        int,
+        tuple[str, str],
+        str | None,
+        list[tuple[int, str, str, str]],
+        list[tuple[str, str]],
+    ]
+]:
+    """The nodes of a message below the document, in document order, whatever its size.
+
+    Each is ``(kind, start, end, name, value, attributes, namespaces)``: ``start`` is the first byte of its markup,
+    ``end`` the position in the list behind its last descendant. The name is ``(uri, local)``; the value is that of
+    what is no element. Attributes are ``(start, uri, local, value)``, namespaces that it declares ``(prefix, uri)``.
+
+    Raises:
+        RejectedMessage: The message is malformed, or has to be converted first.
+    """
 
 def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, ...]]:
     """The events of a message, for tests.

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
+from typing import Any, Final, NamedTuple, cast, overload
 
 from twigcast._core import Answer, Results
+from twigcast.arrow_types import ArrowBatch
 from twigcast.envelope import Envelope
 from twigcast.errors import MissingExtra, UndecidedSubscription
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from twigcast.message_nodes import MessageNodes
+from twigcast.notebook import ROWS_MAX, html_table, html_xml
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,59 @@ class Node:
     message: bytes = field(repr=False, compare=False, default=b"")
     """The message that the positions refer to; one in another encoding is converted to UTF-8."""
 
+    nodes_of_message: MessageNodes | None = field(repr=False, compare=False, default=None)
+    """The nodes of the message, which all nodes of one answer share; for paths and texts."""
+
     @property
     def markup(self) -> bytes:
         """The node as it stands in the message."""
         return self.message[self.start : self.end]
+
+    @property
+    def path(self) -> str:
+        """An XPath that leads back to the node, such as ``/feed/entry[2]/@id``.
+
+        Names that are in a namespace are written ``*:name``, as no path can declare prefixes; Twigcast reads this, and
+        so does every processor of XPath 2.0. If the query that selected the node has a default namespace, all names are
+        written so: the path can be added beside it. The first path of a message takes as long as reading it.
+        """
+        return self._nodes().path(self.kind, self.start, self.name)
+
+    @property
+    def text(self) -> str:
+        """The string-value of the node: what it says, without markup, with references resolved."""
+        return self._nodes().text(self.kind, self.start, self.name)
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.path} ({self.kind})", ["markup"], [(html_xml(self.markup),)], 1)
+
+    def _nodes(self) -> MessageNodes:
+        return self.nodes_of_message or MessageNodes(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenAnswer:
+    """The keys of a match that no longer needs the set; otherwise as ``_core.Answer``."""
+
+    frozen_keys: tuple[str, ...]
+    visits: int
+
+    def keys(self) -> tuple[str, ...]:
+        """Returns the keys."""
+        return self.frozen_keys
+
+    def __len__(self) -> int:
+        return len(self.frozen_keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.frozen_keys
 
 
 class Match:
     """The subscriptions that one message matches. It is true if there is any.
 
     Their number, and whether a key is among them, is known without looking up all keys; these are looked up when they
-    are first asked for. They are the keys of the moment of matching, whatever changed in the set since.
+    are first read. They are the keys of the moment of matching, whatever changed in the set since.
 
     Args:
         answer: The answer of the engine.
@@ -59,32 +101,52 @@ class Match:
         undecided: Keys and reasons of the subscriptions that could not be decided.
         find_nodes: Finds the nodes that a subscription's query selects, by key.
         count_nodes: Counts the nodes that each matching subscription selects.
+        freeze: Makes the frozen match; ``None`` in that.
+
+    It can be pickled, as what :meth:`freeze` returns.
     """
 
-    __slots__ = ("_answer", "_count_nodes", "_dropped", "_find_nodes", "_keys", "_undecided")
+    __slots__ = ("_answer", "_count_nodes", "_dropped", "_find_nodes", "_freeze", "_keys", "_named", "_undecided")
 
     def __init__(
         self,
-        answer: Answer,
+        answer: Answer | FrozenAnswer,
         dropped: frozenset[str],
         undecided: Sequence[tuple[str, str]],
         find_nodes: Callable[[str], list[Node]],
         count_nodes: Callable[[], dict[str, int]],
+        freeze: Callable[[], Match] | None = None,
     ) -> None:
         self._answer = answer
         self._dropped = dropped
         self._undecided = undecided
         self._find_nodes = find_nodes
         self._count_nodes = count_nodes
+        self._freeze = freeze
+        self._named: tuple[str, ...] | None = None
         self._keys: list[str] | None = None
 
     @property
     def keys(self) -> list[str]:
         """The keys of the matching subscriptions."""
         if self._keys is None:
-            keys = self._answer.keys()
-            self._keys = [key for key in keys if key not in self._dropped] if self._dropped else keys
+            self._keys = list(self._name())
         return self._keys
+
+    def _name(self) -> tuple[str, ...]:
+        """Returns the keys, which other matches may share."""
+        if self._named is None:
+            named = self._answer.keys()
+            self._named = tuple(key for key in named if key not in self._dropped) if self._dropped else named
+        return self._named
+
+    @property
+    def visits(self) -> int:
+        """The cost of evaluating queries on this message, as :attr:`Limits.message_visits_max` counts it.
+
+        Queries that are looked up by a value cost next to nothing.
+        """
+        return self._answer.visits
 
     @property
     def undecided(self) -> list[UndecidedSubscription]:
@@ -97,8 +159,9 @@ class Match:
         There are none where the subscription does not match. The query is evaluated when this is called.
 
         Raises:
-            UnknownKey: There is no such subscription.
-            SubscriptionChanged: It was replaced or removed since the message was matched.
+            UnknownKey: There is no such subscription. (A match that was frozen or pickled knows no others than those
+                that match: it has no nodes for them.)
+            SubscriptionChanged: It was replaced or removed since the message was matched; see :meth:`freeze`.
             UndecidedSubscription: Evaluating the query took too long.
         """
         return self._find_nodes(key)
@@ -106,6 +169,20 @@ class Match:
     def node_counts(self) -> dict[str, int]:
         """Returns how many nodes each matching subscription selects, by key, as the set is when this is called."""
         return self._count_nodes()
+
+    def freeze(self) -> Match:
+        """Returns this match without the set that it is from: nothing that changes there changes anything in it.
+
+        It keeps the message and the queries of its subscriptions, so :meth:`nodes` and :meth:`node_counts` go by the
+        queries that it was matched with. Freeze it before these change: of a subscription that was replaced or removed
+        already, only the key is kept.
+        """
+        return self if self._freeze is None else self._freeze()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        frozen = self.freeze()
+        arguments = (frozen._answer, frozen._dropped, frozen._undecided, frozen._find_nodes, frozen._count_nodes)
+        return Match, arguments
 
     def __bool__(self) -> bool:
         return len(self) > 0
@@ -117,10 +194,15 @@ class Match:
         return key in self._answer and key not in self._dropped
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys)
+        return iter(self._name())
+
+    def _repr_html_(self) -> str:
+        rows = [*((key, "matches") for key in self._name()[:ROWS_MAX]), *self._undecided]
+        caption = f"{len(self):,} {'subscription matches' if len(self) == 1 else 'subscriptions match'}"
+        return html_table(caption, ["key", ""], rows, len(self) + len(self._undecided))
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.keys[:5]))
+        shown = ", ".join(map(repr, self._name()[:5]))
         return f"Match([{shown}{', ...' if len(self) > 5 else ''}])"
 
 
@@ -201,6 +283,8 @@ _delivery: Final = cast("Callable[[tuple[str, bytes, bool]], Delivery]", partial
 class Deliveries(Sequence[Delivery]):
     """The deliveries of one message, in the order in which subscriptions were added unless some were removed.
 
+    They can be pickled, with all payloads.
+
     Deliveries and payloads are made when they are first looked at; until then only who gets which is known.
     Subscriptions that get the same payload share one object. Where there are many, :meth:`arrow` has them all in one
     buffer, in a small part of the time that an object for each takes.
@@ -258,10 +342,24 @@ class Deliveries(Sequence[Delivery]):
     def __len__(self) -> int:
         return self._results.delivery_count
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        results = ListedResults(self.keys, self.payload_indices, list(self.payloads))
+        undecided = [(error.key, error.reason) for error in self.undecided]
+        return Deliveries, (self._message, results, undecided, self._envelope)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deliveries | list) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (delivery.key, html_xml(delivery.payload) if delivery.rewritten else "the message")
+            for delivery in self[:ROWS_MAX]
+        ]
+        rows += [(error.key, error.reason) for error in self.undecided]
+        caption = f"{len(self):,} {'delivery' if len(self) == 1 else 'deliveries'}"
+        return html_table(caption, ["key", "payload"], rows, len(self) + len(self.undecided))
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:3]))
@@ -285,7 +383,7 @@ class Deliveries(Sequence[Delivery]):
         """
         return _Payloads(self._results)
 
-    def arrow(self) -> pa.RecordBatch:
+    def arrow(self) -> ArrowBatch:
         """Returns the deliveries as a record batch, with all results in one buffer, without envelope.
 
         The columns are ``key``, a ``dictionary<int32, string>``, and ``payload``, a
@@ -301,7 +399,8 @@ class Deliveries(Sequence[Delivery]):
             import pyarrow as pa
         except ImportError as missing:
             raise MissingExtra("pyarrow", "arrow") from missing
-        return pa.record_batch(self._results)
+        batch: ArrowBatch = pa.record_batch(self._results)
+        return batch
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         """Exports the columns of :meth:`arrow` to any library that reads Arrow."""

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Final, Self
 
 from twigcast.errors import EnvelopeError
-from twigcast.reading.conversion import to_utf8
 from twigcast.reading.prolog import without_prolog
 
 ESCAPES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
@@ -91,7 +90,7 @@ class Envelope:
 
     def around_message(self, message: bytes, message_id: str, key: str, query: str = "") -> bytes:
         """Returns a whole message in its envelope, as UTF-8, without XML declaration and document type."""
-        return self.around(without_prolog(to_utf8(message)), message_id, key, query)
+        return self.around(without_prolog(message), message_id, key, query)
 
     def start(self, message_id: str, key: str, query: str = "") -> str:
         """Returns the start tag."""

@@ -16,7 +16,8 @@
     ├── LimitExceeded                 base of the two above             .limit .value
     ├── SubscriptionError             a subscription set was used wrongly
     │   ├── DuplicateKey              the key is taken                  .key
-    │   ├── InvalidKey                the key is not valid text         .key .reason
+    │   ├── InvalidKey                the key cannot be used            .key .reason
+    │   ├── InvalidContext            namespaces or dialect cannot be   .reason
     │   ├── UnknownKey                no subscription has the key       .key
     │   ├── SubscriptionChanged       it was changed after the match    .key
     │   ├── UndecidedSubscription     it was not decided on a message   .key .reason
@@ -24,6 +25,7 @@
     │   └── RefusedSubscriptions      some subscriptions were refused   .refused
     ├── SnapshotError                 a snapshot cannot be used         .path .reason
     ├── SourceError                   messages cannot be found          .path .reason
+    ├── ReadOptionError               messages cannot be read so        .option .reason
     ├── OutputError                   results cannot be written         .path .reason
     ├── EnvelopeError                 an envelope cannot use a name     .name .reason
     ├── MissingDependency             something has to be installed
@@ -33,7 +35,8 @@
     └── InternalError                 a fault of Twigcast itself        .reason
 
     UserWarning
-    └── QueryWarning                  a query was accepted, but looks wrong
+    ├── QueryWarning                  a query was accepted, but looks wrong
+    └── SubscriptionFileWarning       a file was read, but something in it was not
 
 Each class has a stable ``code`` by which programs distinguish errors; the wording of ``str(error)`` may change. All
 classes take plain positional arguments (the compiled module raises them too) and can be pickled. Two errors are equal
@@ -51,6 +54,7 @@ __all__ = [
     "DuplicateKey",
     "EnvelopeError",
     "InternalError",
+    "InvalidContext",
     "InvalidKey",
     "LimitExceeded",
     "MalformedMessage",
@@ -65,6 +69,7 @@ __all__ = [
     "QueryLimitExceeded",
     "QuerySyntaxError",
     "QueryWarning",
+    "ReadOptionError",
     "RefusedSubscriptions",
     "RejectedMessage",
     "SnapshotError",
@@ -72,6 +77,7 @@ __all__ = [
     "SubscriptionChanged",
     "SubscriptionError",
     "SubscriptionFileError",
+    "SubscriptionFileWarning",
     "TwigcastError",
     "UndecidedSubscription",
     "UndeclaredPrefix",
@@ -351,6 +357,23 @@ class InvalidKey(SubscriptionError, ValueError):
         return f"the key {self.key!r} cannot be used: {self.reason}"
 
 
+class InvalidContext(SubscriptionError, ValueError):
+    """Namespaces or a dialect with which no query can be read.
+
+    Args:
+        reason: What is wrong and what to write instead, in one sentence.
+    """
+
+    code = "subscription-invalid-context"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class UnknownKey(SubscriptionError, KeyError):
     """No subscription has that key.
 
@@ -386,7 +409,7 @@ class SubscriptionChanged(SubscriptionError):
 
 
 class UndecidedSubscription(SubscriptionError):
-    """A subscription that could not be decided, or not be rewritten, on one message. The other ones were.
+    """A subscription that could not be decided, or not rewritten, on one message. All others were.
 
     Args:
         key: The key.
@@ -411,23 +434,29 @@ class SubscriptionFileError(SubscriptionError):
         path: The file.
         line: Line of a text file or row of a Parquet file, from 1; ``None`` for the whole file.
         reason: What is wrong, in one sentence.
+        key: Its key, if it has one that can be read.
     """
 
     code = "subscription-file"
 
-    def __init__(self, path: str, line: int | None, reason: str) -> None:
-        super().__init__(path, line, reason)
+    def __init__(self, path: str, line: int | None, reason: str, key: str | None = None) -> None:
+        super().__init__(path, line, reason, key)
         self.path = path
+        self.key = key
         self.line = line
         self.reason = reason
 
+    def details(self) -> dict[str, str | int | None]:
+        """Returns the error as plain values, with ``path``, and with ``key`` if it has one that can be read."""
+        return {**super().details(), "path": self.path} | ({} if self.key is None else {"key": self.key})
+
     def __str__(self) -> str:
         position = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{position}: {self.reason}"
+        return f"{position}: {self.reason}" if self.key is None else f"{position}: {self.key}: {self.reason}"
 
 
 class RefusedSubscriptions(SubscriptionError):
-    """Some subscriptions were refused, and the caller asked for all or none.
+    """Some subscriptions were refused, and the caller requested all or none.
 
     Args:
         refused: Key and error of each, in order.
@@ -488,6 +517,25 @@ class SourceError(_PathError):
     code = "source"
 
 
+class ReadOptionError(TwigcastError, ValueError):
+    """An option of reading messages has a value that is not valid.
+
+    Args:
+        option: The option.
+        reason: What is wrong with its value, and what can be written.
+    """
+
+    code = "read-option"
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(option, reason)
+        self.option = option
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.reason}"
+
+
 class OutputError(_PathError):
     """Results cannot be written to their path.
 
@@ -519,7 +567,7 @@ class EnvelopeError(TwigcastError, ValueError):
 
 
 class MissingDependency(TwigcastError):
-    """Something that this operation needs is not installed."""
+    """A dependency of this operation is not installed."""
 
     code = "missing"
 
@@ -596,6 +644,10 @@ class InternalError(TwigcastError):
 
 class QueryWarning(UserWarning):
     """A query was accepted, but can never match, always matches, or otherwise looks wrong."""
+
+
+class SubscriptionFileWarning(UserWarning):
+    """A file of subscriptions was read, but something in it is not used although it looks as if it should be."""
 
 
 def caret(text: str, column: int) -> str:

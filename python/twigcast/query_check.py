@@ -8,7 +8,10 @@ from typing import Self
 
 from twigcast._core import QueryCheck
 from twigcast.engine.external import check_query
-from twigcast.registration import Dialect, require_str
+from twigcast.limits import Limits
+from twigcast.notebook import html_code, html_table
+from twigcast.registration import Dialect, Numbers, Params, require_str
+from twigcast.subscription_items import checked_namespaces, checked_params, dialect_with_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +24,63 @@ class QueryReport:
     """The query as the engine runs it, abbreviations resolved."""
 
     route: str
-    """How it runs: ``automaton``, ``twig``, ``keyed`` or ``verified`` in the engine, ``xquery`` by Saxon."""
+    """How it runs, which is the class of its cost: ``automaton``, ``twig``, ``keyed``, ``candidate``, ``verified``,
+    ``always`` or ``never`` in the engine, ``xquery`` by Saxon."""
 
     reason: str
     """Why it runs so."""
 
+    cover: str | None
+    """The values that lead to it, such as ``looked up by //a[@k = 'x']``; ``None`` if none do."""
+
+    cost: str
+    """What it costs on a message, in words."""
+
     warnings: tuple[str, ...]
     """What looks wrong with it."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("normal form", html_code(self.normal_form)),
+            ("runs as", f"{self.route} ({self.reason})"),
+            ("cover", self.cover or "none"),
+            ("costs", self.cost),
+        ]
+        rows += [("warning", text) for text in self.warnings]
+        return html_table(self.query, ["", ""], rows, len(rows))
 
     @classmethod
     def of(cls, checked: QueryCheck) -> Self:
         """Returns what the engine knows of a query."""
-        return cls(checked.query, checked.normal_form, checked.route, checked.reason, tuple(checked.warnings))
+        return cls(
+            checked.query,
+            checked.normal_form,
+            checked.route,
+            checked.reason,
+            checked.cover,
+            checked.cost,
+            tuple(checked.warnings),
+        )
 
 
-def check(query: str, *, namespaces: Mapping[str, str] | None = None, dialect: Dialect = "xpath") -> QueryReport:
-    """Reads a query as :meth:`SubscriptionSet.add` would, and returns how it would run.
+def check(
+    query: str,
+    *,
+    namespaces: Mapping[str, str] | None = None,
+    dialect: Dialect = "xpath",
+    params: Params | None = None,
+    limits: Limits | None = None,
+    numbers: Numbers | None = None,
+) -> QueryReport:
+    """Reads a query as :meth:`SubscriptionSet.add` would, and returns how it would run. Arguments are as there.
 
     Raises:
         QueryError: The query is refused.
+        InvalidContext: The namespaces or the parameters cannot be used, or there is no such dialect.
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
     """
     require_str(query, "query")
-    return QueryReport.of(check_query(query, namespaces or {}, dialect))
+    dialect = dialect_with_numbers(dialect, numbers)
+    return QueryReport.of(
+        check_query(query, checked_namespaces(namespaces), dialect, checked_params(params), limits=limits)
+    )

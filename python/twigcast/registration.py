@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NoReturn
 
+from twigcast.arrow_types import ArrowArray, ArrowTable
 from twigcast.errors import InvalidKey, QuerySyntaxError, TwigcastError
+from twigcast.notebook import html_code, html_table
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
-Dialect = Literal["xpath", "legacy", "xquery"]
+Dialect = Literal["xpath", "legacy", "doubles", "xquery"]
 """``xpath``: XPath 1.0 and For-Where-Return as documented; ``legacy``: the spellings of older papers as well;
+``doubles``: the same as ``xpath``, but numbers are those of XPath 3.1, which may have exponents;
 ``xquery``: what these leave out of XQuery as well, evaluated by Saxon (the extra ``xquery``)."""
 
-DIALECTS: Final[dict[str, Dialect]] = {"xpath": "xpath", "legacy": "legacy", "xquery": "xquery"}
+ParameterScalar = str | int | float | bool
+"""A value that a parameter of a query may have."""
+
+ParameterValue = ParameterScalar | Sequence[ParameterScalar]
+"""The value of a parameter; what is compared with a list is compared with each of its values."""
+
+Params = Mapping[str, ParameterValue]
+"""The values of the parameters of a query, by name without ``$``."""
+
+NO_PARAMS: Final[Params] = {}
+
+Numbers = Literal["xs:double"]
+"""How texts are read as numbers where it is not as in XPath 1.0."""
+
+DIALECTS: Final[dict[str, Dialect]] = {"xpath": "xpath", "legacy": "legacy", "doubles": "doubles", "xquery": "xquery"}
 """The dialects by name."""
+
+EngineDialect = Dialect | Literal["native"]
+"""A dialect as the engine has it: ``native`` is what it reads of XQuery by itself."""
+
+ENGINE_DIALECTS: Final[dict[str, Dialect]] = {**DIALECTS, "native": "xquery"}
+"""The dialects by the name that the engine has for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +56,30 @@ class Subscription:
     dialect: Dialect | None = None
     """``None``: that of the set."""
 
+    group: str = ""
+    """Whom it belongs to. In each message, what the subscriptions of one group may cost does not depend on those of
+    others; all without a group are one."""
 
-SubscriptionLike = Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]
-"""A subscription, or a tuple of its key, query and (if need be) namespaces."""
+    params: Params = field(default_factory=dict)
+    """The values of ``$name`` in the query, by name. A query with parameters costs as much as one that has the values
+    written in it, and a value is never read as a part of a query."""
+
+
+SubscriptionLike = (
+    Subscription
+    | tuple[str, str]
+    | tuple[str, str, Mapping[str, str] | None]
+    | tuple[str, str, Mapping[str, str] | None, Dialect | None]
+    | tuple[str, str, Mapping[str, str] | None, Dialect | None, str | None]
+    | tuple[str, str, Mapping[str, str] | None, Dialect | None, str | None, Params | None]
+    | Mapping[str, object]
+)
+"""A subscription; a tuple of its key, query and (if need be) namespaces and dialect; or a record with these names."""
+
+Subscriptions = (
+    Mapping[str, str] | Mapping[str, Mapping[str, object]] | Iterable[SubscriptionLike] | ArrowTable | ArrowArray
+)
+"""Many subscriptions: queries, or records without a key, by key; a collection of subscriptions; or a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +87,8 @@ class RefusedSubscription:
     """A subscription that was not added."""
 
     subscription: Subscription
+    """The subscription; what should be a string in it and is none stands there as ``str`` shows it."""
+
     error: TwigcastError
 
     index: int
@@ -94,6 +140,12 @@ class AddReport:
         """
         for refused in self.refused:
             raise refused.error
+
+    def _repr_html_(self) -> str:
+        refused = [(one.index, one.key, "refused", html_code(str(one.error))) for one in self.refused]
+        wrong = [(one.index, one.key, "looks wrong", one.text) for one in self.warnings]
+        caption = f"{self.added:,} added, {len(refused):,} refused, {len(wrong):,} look wrong"
+        return html_table(caption, ["row", "key", "", "reason"], [*refused, *wrong], len(refused) + len(wrong))
 
     def __bool__(self) -> NoReturn:
         raise TypeError("an AddReport has no truth value; use .ok (all were added) or .refused")

@@ -1,32 +1,49 @@
-"""Subscriptions in files: JSON lines, CSV and Parquet, with the same columns.
+"""Subscriptions in files: JSON, CSV, Parquet and plain lists.
 
 ===============  =====================================================================================
 ``key``          the subscriber's own identifier; needed
 ``query``        XPath, or For-Where-Return; needed
-``namespaces``   prefix to namespace: an object in JSON, JSON text in CSV, a map or a struct in Parquet
-``dialect``      ``xpath``, ``legacy`` or ``xquery``
+``namespaces``   prefix to namespace: an object in JSON, a map or a struct in Parquet; as text, ``p=urn:p q=urn:q`` or
+                 a JSON object
+``dialect``      ``xpath``, ``legacy``, ``doubles`` or ``xquery``
+``numbers``      ``xs:double`` for the dialect ``doubles``: texts that are compared with numbers may have exponents
+``group``        whom the subscription belongs to
+``params``       the values of ``$name`` in the query: an object in JSON, a map or a struct in Parquet; as text, a JSON
+                 object
 ===============  =====================================================================================
 
-Other columns are ignored. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). In place
-of a row that is not a subscription there is an error, and reading goes on.
+- ``.csv`` and ``.tsv``: a header with these columns; commas, semicolons or tabs between them, or what a line ``sep=;``
+  before it names
+- ``.json``, ``.jsonl``, ``.ndjson``: objects, one a line or each over several lines, or an array of them; a string is a
+  query and its own key; if there is one object alone, it may have queries, or objects, by key
+- ``.parquet``, or a folder of such files
+- any other name: JSON where it begins with ``{`` or ``[``, else a plain list of queries, one a line, each its own key;
+  lines that begin with ``#`` are comments, and what was there before is left out
+
+Other columns are not read; one that resembles one of these is warned of. Text is UTF-8, with or without a byte order
+mark, or UTF-16 with one, and may be compressed (``.gz``, ``.bz2``, ``.xz``, ``.zst``). In place of a row that is not a
+subscription there is an error, and reading goes on.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
+import codecs
 import io
-import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
-from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError, UnknownKey
+from twigcast.errors import QueryWarning, SubscriptionFileError, SubscriptionFileWarning, TwigcastError, UnknownKey
 from twigcast.limits import Limits
-from twigcast.registration import DIALECTS, Dialect, Subscription
+from twigcast.reading.unpacking import unpacked
+from twigcast.registration import Dialect, Subscription, SubscriptionWarning
+from twigcast.subscription_formats import FileRows, SubscriptionFileRow, parquet_rows, text_rows
+from twigcast.subscription_items import not_read
 from twigcast.subscriptions import SubscriptionSet
 
 __all__ = [
@@ -38,28 +55,18 @@ __all__ = [
     "read_subscriptions",
 ]
 
+_WARNED_MAX: Final = 3
+"""Queries that are named in warnings, of those for which the same holds."""
+
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """The first bytes of a snapshot."""
 
-_CSV_FIELD_CHARACTERS_MAX: Final = 64 << 20
 
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionFileRow:
-    """A subscription and its line in a file."""
-
-    line: int
-    """Line of a text file, row of a Parquet file, from 1."""
-
-    subscription: Subscription
-
-
-def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
+def read_subscriptions(path: str | os.PathLike[str]) -> FileRows:
     """Reads the subscriptions of a file, or of a folder of Parquet files.
 
     Args:
-        path: A name ending in ``.csv``, ``.parquet`` or anything else (JSON lines); ``-`` for JSON lines on standard
-            input.
+        path: The file; how it is read depends on its name, as described above. ``-`` is standard input.
 
     Yields:
         Each row, or the error in place of it.
@@ -67,135 +74,62 @@ def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[SubscriptionFil
     Raises:
         SubscriptionFileError: The file cannot be read at all, or lacks a column.
         MissingExtra: It is a Parquet file, and pyarrow is not installed.
+
+    Warns:
+        SubscriptionFileWarning: There are no subscriptions in it, or a column is not read that resembles one that
+            would be.
     """
     name = os.fspath(path)
-    plain_name = name.lower().removesuffix(".gz")
+    is_empty = True
+
+    def warn(column: str, near: str) -> None:
+        _warn(f"{name}: the column {not_read(column, near)}")
+
     try:
-        if plain_name.endswith(".parquet") or Path(name).is_dir():
-            yield from _parquet_rows(name)
-            return
-        with _open_text(name) as file:
-            yield from _csv_rows(name, file) if plain_name.endswith(".csv") else _json_rows(name, file)
-    except UnicodeDecodeError as error:
-        raise SubscriptionFileError(name, None, f"it is not UTF-8: {error.reason}") from None
-    except (OSError, EOFError, ValueError) as error:
+        if name.lower().endswith(".parquet") or Path(name).is_dir():
+            for row in parquet_rows(name, warn):
+                is_empty = False
+                yield row
+        else:
+            with _open_text(name) as file:
+                for row in text_rows(name, file, warn):
+                    is_empty = False
+                    yield row
+    except UnicodeError as error:
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SubscriptionFileError(name, None, f"it is no text in UTF-8 or UTF-16: {reason}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, TwigcastError):
+            raise
         raise SubscriptionFileError(
             name, None, f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         ) from None
+    if is_empty:
+        _warn(f"{name}: there are no subscriptions in it")
 
 
-def _open_text(name: str) -> IO[str]:
-    if name == "-":
-        return io.StringIO(sys.stdin.buffer.read().decode("utf-8-sig"))
-    if name.lower().endswith(".gz"):
-        return gzip.open(name, "rt", encoding="utf-8-sig")
-    return Path(name).open(encoding="utf-8-sig", newline="")
+def _warn(text: str) -> None:
+    # The warning names the line of the caller that iterates: this function, the generator's, then its.
+    warnings.warn(text, SubscriptionFileWarning, stacklevel=3)
 
 
-# --- the formats ------------------------------------------------------------------------------------------------------
+@contextmanager
+def _open_text(name: str) -> Iterator[IO[str]]:
+    with io.BytesIO(sys.stdin.buffer.read()) if name == "-" else Path(name).open("rb") as file:
+        data = unpacked(file)
+        if data.peek(4).startswith(b"PK\x03\x04"):
+            what = "it is an archive, or a workbook of Excel: unpack it, or save it as CSV UTF-8"
+            raise SubscriptionFileError(name, None, what)
+        yield _decoded(data)
 
 
-def _json_rows(name: str, file: IO[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
-    for line, text in enumerate(file, start=1):
-        if not text.strip():
-            continue
-        try:
-            values = json.loads(text.rstrip())  # so that what is missing at the end is not missed on a next line
-        except json.JSONDecodeError as error:
-            yield SubscriptionFileError(name, line, f"it is not JSON: {error.msg} at column {error.colno}")
-        except (RecursionError, ValueError) as error:
-            yield SubscriptionFileError(name, line, f"it is not JSON that can be read: {error}")
-        else:
-            if isinstance(values, dict):
-                yield _row(name, line, values)
-            else:
-                yield SubscriptionFileError(name, line, "it is no JSON object")
-
-
-def _csv_rows(name: str, file: IO[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
-    csv.field_size_limit(max(csv.field_size_limit(), _CSV_FIELD_CHARACTERS_MAX))
-    reader = csv.DictReader(file, strict=True)
-    _check_columns(name, reader.fieldnames or [])
-    while True:
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield SubscriptionFileError(name, reader.line_num, f"it is no CSV row: {error}")
-            continue
-        yield _csv_row(name, reader.line_num, values)
-
-
-def _csv_row(name: str, line: int, values: dict[str, Any]) -> SubscriptionFileRow | SubscriptionFileError:
-    filled = {column: value for column, value in values.items() if value != ""}
-    if "namespaces" in filled:
-        try:
-            filled["namespaces"] = json.loads(filled["namespaces"])
-        except (ValueError, RecursionError):
-            return SubscriptionFileError(name, line, 'namespaces must be JSON such as {"prefix": "namespace"}')
-    return _row(name, line, filled)
-
-
-def _parquet_rows(name: str) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as missing:
-        raise MissingExtra("pyarrow", "arrow") from missing
-    paths = sorted(Path(name).glob("[!._]*.parquet")) if Path(name).is_dir() else [Path(name)]
-    if not paths:
-        raise SubscriptionFileError(name, None, "there are no Parquet files in this folder")
-    for path in paths:
-        try:
-            with parquet.ParquetFile(path) as file:
-                _check_columns(str(path), file.schema_arrow.names)
-                requested = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
-                line = 0
-                for batch in file.iter_batches(columns=requested):
-                    for values in batch.to_pylist(maps_as_pydicts="lossy"):
-                        line += 1
-                        yield _row(str(path), line, values)
-        except (pa.ArrowException, OSError) as error:
-            raise SubscriptionFileError(str(path), None, f"it is no Parquet file that can be read: {error}") from None
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def _check_columns(name: str, columns: Any) -> None:
-    missing = [column for column in ("key", "query") if column not in columns]
-    if missing:
-        raise SubscriptionFileError(name, None, f"there is no column {' and no column '.join(missing)}")
-
-
-def _row(name: str, line: int, values: Mapping[str, Any]) -> SubscriptionFileRow | SubscriptionFileError:
-    for column in ("key", "query"):
-        if not isinstance(values.get(column), str):
-            what = f"{column} must be a string" if values.get(column) is not None else f"there is no {column}"
-            return SubscriptionFileError(name, line, what)
-    namespaces = _namespaces(values.get("namespaces"))
-    if namespaces is None:
-        return SubscriptionFileError(name, line, "namespaces must map prefixes to namespaces, both strings")
-    dialect = values.get("dialect")
-    if dialect is not None and dialect not in DIALECTS:
-        return SubscriptionFileError(name, line, f"dialect must be xpath, legacy or xquery, not {dialect!r}")
-    return SubscriptionFileRow(line, Subscription(values["key"], values["query"], namespaces, _dialect(dialect)))
-
-
-def _dialect(value: str | None) -> Dialect | None:
-    return None if value is None else DIALECTS[value]
-
-
-def _namespaces(value: Any) -> dict[str, str] | None:
-    """Returns the namespaces of a row; ``None`` if they are not a mapping of strings."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        return None
-    # A Parquet struct has a field for every prefix that any row declares; those that this row does not are null.
-    declared = {prefix: uri for prefix, uri in value.items() if uri is not None}
-    return declared if all(isinstance(uri, str) for uri in declared.values()) else None
+def _decoded(file: io.BufferedReader) -> IO[str]:
+    """Returns a file as text, in the encoding of its byte-order mark: spreadsheets write UTF-16 too."""
+    head = file.peek(2)[:2]
+    if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return io.TextIOWrapper(file, encoding="utf-16", newline="")
+    # Which row has a byte that is not UTF-8 is found out where rows are.
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 # --- sets -------------------------------------------------------------------------------------------------------------
@@ -239,6 +173,10 @@ def load_subscriptions(
         SubscriptionFileError: The file cannot be read at all.
         SnapshotError: It is a snapshot that is damaged or of another version.
         MissingExtra: It is a Parquet file, and pyarrow is not installed.
+
+    Warns:
+        SubscriptionFileWarning: As for :func:`read_subscriptions`.
+        QueryWarning: A query looks wrong, or no value leads to it.
     """
     name = os.fspath(path)
     if is_snapshot(name):
@@ -253,12 +191,26 @@ def load_subscriptions(
                 rows.append(row)
                 yield row.subscription
             else:
-                refused.append(RefusedSubscriptionRow(row.path, row.line, None, row))
+                refused.append(RefusedSubscriptionRow(row.path, row.line, row.key, row))
 
     report = loaded.add_many(good_rows())
+    _warn_of_queries(name, rows, report.warnings)
     refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in report.refused]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
+
+
+def _warn_of_queries(name: str, rows: Sequence[SubscriptionFileRow], found: Sequence[SubscriptionWarning]) -> None:
+    """Warns of queries that were added and look wrong: of the first for which something holds, and how many more."""
+    alike: dict[str, list[SubscriptionWarning]] = {}
+    for one in found:
+        alike.setdefault(one.text, []).append(one)
+    for text, ones in alike.items():
+        for one in ones[:_WARNED_MAX]:
+            warnings.warn(f"{name}:{rows[one.index].line}: {one.key}: {text}", QueryWarning, stacklevel=3)
+        if len(ones) > _WARNED_MAX:
+            more = f"the same holds for {len(ones) - _WARNED_MAX:,} more; twigcast check -s lists them"
+            warnings.warn(f"{name}: {more}", QueryWarning, stacklevel=3)
 
 
 def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:

@@ -7,31 +7,48 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from twigcast._core import ThrottledSubscription
 from twigcast.answers import Deliveries, Match, Node
+from twigcast.arrow_types import ArrowArray, ArrowBatch, ArrowTable
+from twigcast.engine.records import RecordMatches, as_document
 from twigcast.engine.session import EngineSession
 from twigcast.envelope import Envelope
 from twigcast.errors import QueryWarning, SnapshotError, UnknownKey
-from twigcast.explanation.explainer import Explanation, explain_with
+from twigcast.explanation.explainer import Explanation, NearMisses, explain_with, nearest
 from twigcast.limits import Limits
+from twigcast.notebook import ROWS_MAX, html_code, html_table
+from twigcast.progress import track
 from twigcast.query_check import QueryReport
-from twigcast.reading.text import MessageLike
+from twigcast.reading.document_types import EntitySet
+from twigcast.reading.options import ReadOptions
+from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.streams import ByteStream
+from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.registration import (
-    DIALECTS,
+    ENGINE_DIALECTS,
     AddReport,
     Dialect,
+    Numbers,
+    Params,
+    RefusedSubscription,
     Subscription,
-    SubscriptionLike,
+    Subscriptions,
+    SubscriptionWarning,
     require_str,
 )
+from twigcast.subscription_items import (
+    SubscriptionReader,
+    checked_namespaces,
+    checked_params,
+    dialect_with_numbers,
+)
 from twigcast.xquery.saxon import require as require_saxon
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,7 @@ class EngineStatistics:
 
     subscriptions: int
     contexts: int
-    """Different settings (namespaces and dialect) of subscriptions."""
+    """Different settings (namespaces, dialect and parameters) of subscriptions."""
     queries: int
     """Different queries."""
     recent_queries: int
@@ -60,6 +77,12 @@ class EngineStatistics:
     access_bytes: int
     conditions: int
     """Different conditions that these verify."""
+    groups: int
+    """Groups that subscriptions were given."""
+    unread_numbers: int
+    """How often a comparison has read a value with an exponent as no number, as XPath 1.0 does."""
+    throttled: int
+    """Different queries that are set aside: see :meth:`SubscriptionSet.throttled`."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
@@ -71,7 +94,7 @@ class EngineStatistics:
     """Matchers that no thread uses now; each has caches of its own."""
     cache_bytes: int
     cache_overflows: int
-    """How often the caches of a matcher were full and began anew."""
+    """How often the caches of a matcher were full and had to be emptied."""
     dfa_states: int
 
 
@@ -82,55 +105,91 @@ class SubscriptionSet:
         subscriptions: The first subscriptions, as for :meth:`add_many`; all must be accepted.
         namespaces: Prefix to namespace, for all queries; the empty prefix gives the default namespace of element names.
         dialect: How queries are read.
+        numbers: ``"xs:double"`` for the dialect ``doubles``: texts that are compared with numbers may have exponents.
         limits: What keeps hostile messages and queries from exhausting the machine.
+        entities: ``"html"`` to read the entities of HTML and ISO, such as ``&nbsp;``, in every message.
+        dtd: The file of a DTD whose entities and attributes every message has.
+        tolerant: Whether to repair what is seen often in messages: a blank line before the XML declaration, entities of
+            HTML, stray control characters, and bytes of Windows-1252. :attr:`repairs` counts the repairs.
 
     Raises:
         QueryError: A query is refused.
+        InvalidContext: The namespaces cannot be used, or there is no such dialect.
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
+        ReadOptionError: There are no such entities.
+        SourceError: The file of the DTD cannot be read.
 
-    A set can be used from several threads, and pickled.
+    A set can be used from several threads, pickled, and used by a forked process. Questions are answered by the set as
+    it was when they were asked; changes wait for other changes only.
     """
 
     def __init__(
         self,
-        subscriptions: Mapping[str, str] | Iterable[SubscriptionLike] = (),
+        subscriptions: Subscriptions = (),
         *,
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect = "xpath",
+        numbers: Numbers | None = None,
         limits: Limits | None = None,
+        entities: EntitySet | None = None,
+        dtd: str | os.PathLike[str] | None = None,
+        tolerant: bool = False,
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
-        require_str(dialect, "dialect")
-        if dialect not in DIALECTS:
-            raise ValueError(f"dialect must be 'xpath', 'legacy' or 'xquery', not {dialect!r}")
+        dialect = dialect_with_numbers(dialect, numbers)
         if dialect == "xquery":
             require_saxon()
-        self._namespaces = _checked(namespaces)
+        self._namespaces = checked_namespaces(namespaces)
         self._dialect = dialect
-        self._session = EngineSession.empty(limits or Limits())
+        reading = _reading(entities, dtd, tolerant=tolerant)
+        self._session = EngineSession.empty(limits or Limits(), reading=reading)
         self.add_many(subscriptions).raise_if_refused()
 
     # The population ---------------------------------------------------------------------------------------------------
 
-    def add(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
+    def add(
+        self,
+        key: str,
+        query: str,
+        *,
+        namespaces: Mapping[str, str] | None = None,
+        group: str = "",
+        params: Params | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
         """Adds a subscription. It takes part from the next message on.
 
         Args:
             key: The subscriber's own identifier.
             query: XPath, or For-Where-Return.
             namespaces: Prefix to namespace for this query, on top of those of the set.
+            group: Whom it belongs to: see :attr:`Subscription.group`.
+            params: The values of ``$name`` in the query, by name: see :attr:`Subscription.params`.
+            numbers: ``"xs:double"`` to read its query in the dialect ``doubles``.
 
         Raises:
             DuplicateKey: The key is taken.
+            InvalidKey: The key is empty.
             QueryError: The query is refused.
+            InvalidContext: The namespaces or the parameters cannot be used.
 
         Warns:
             QueryWarning: The query can never match, always matches, or otherwise looks wrong.
         """
-        self._add(key, query, namespaces, replace=False)
+        dialect = dialect_with_numbers(self._dialect, numbers)
+        self._add(Subscription(key, query, namespaces or {}, dialect, group, params or {}), replace=False)
 
-    def replace(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
+    def replace(
+        self,
+        key: str,
+        query: str,
+        *,
+        namespaces: Mapping[str, str] | None = None,
+        group: str = "",
+        params: Params | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
         """Gives a subscription another query, or adds it where there is none. Arguments are as for :meth:`add`.
 
         Raises:
@@ -139,29 +198,57 @@ class SubscriptionSet:
         Warns:
             QueryWarning: As for :meth:`add`.
         """
-        self._add(key, query, namespaces, replace=True)
+        dialect = dialect_with_numbers(self._dialect, numbers)
+        self._add(Subscription(key, query, namespaces or {}, dialect, group, params or {}), replace=True)
 
-    def _add(self, key: str, query: str, namespaces: Mapping[str, str] | None, *, replace: bool) -> None:
-        declared = {**self._namespaces, **_checked(namespaces)} if namespaces else self._namespaces
-        warning = self._session.add(key, query, declared, self._dialect, replace=replace)
+    def _add(self, new: Subscription, *, replace: bool) -> None:
+        require_str(new.group, "group")
+        own = checked_namespaces(new.namespaces)
+        warning = self._session.add(
+            new.key,
+            new.query,
+            {**self._namespaces, **own} if own else self._namespaces,
+            new.dialect or self._dialect,
+            replace=replace,
+            group=new.group,
+            params=checked_params(new.params),
+        )
         if warning is not None:
-            warnings.warn(f"{key}: {warning}", QueryWarning, stacklevel=3)
+            warnings.warn(f"{new.key}: {warning}", QueryWarning, stacklevel=3)
 
-    def add_many(
-        self, subscriptions: Mapping[str, str] | Iterable[SubscriptionLike], *, replace: bool = False
-    ) -> AddReport:
-        """Adds many subscriptions, much faster than one by one, and reports which were refused.
+    def add_many(self, subscriptions: Subscriptions, *, replace: bool = False, progress: bool = False) -> AddReport:
+        """Adds many subscriptions, much faster than one by one, and reports which were refused and which look wrong.
+
+        What is wrong with one of them refuses that one, also a key that is no string, and all others are added.
 
         Args:
-            subscriptions: Queries by key, or :class:`Subscription` objects, or tuples of key, query and (if need be)
-                namespaces.
+            subscriptions: Queries by key (``{"desk": "/a"}``), or records by key; or :class:`Subscription` objects,
+                tuples of key, query and (if need be) namespaces, dialect, group and params, or records, which are
+                mappings with ``key``, ``query`` and perhaps ``namespaces``, ``dialect``, ``group``, ``params`` and
+                ``numbers``; or a table with columns of these names, of pandas or of any library that has
+                ``__arrow_c_stream__`` or ``__arrow_c_array__``.
             replace: Whether a subscription whose key is taken takes the place of the old one.
+            progress: Whether to show how many were added, in a notebook or on a terminal.
 
         Raises:
-            TypeError: An item is no subscription. Those before it may have been added.
+            TypeError: They are in none of these forms, or an item is no subscription at all. Those before it may have
+                been added.
+            ValueError: A table has no column ``key`` or ``query``.
+            MissingExtra: They are in an Arrow table, and pyarrow is not installed.
         """
-        items = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
-        return self._session.add_many(items, self._namespaces, self._dialect, replace=replace)
+        reader = SubscriptionReader(subscriptions)
+        total = len(subscriptions) if isinstance(subscriptions, Sized) else None
+        items = track(reader, "subscriptions", total=total) if progress else reader
+        report = self._session.add_many(items, self._namespaces, self._dialect, replace=replace)
+        if not reader.refused and not reader.warnings:
+            return report
+        refused = [RefusedSubscription(r.subscription, r.error, reader.index(r.index)) for r in report.refused]
+        found = [SubscriptionWarning(w.key, reader.index(w.index), w.text) for w in report.warnings]
+        return AddReport(
+            report.added,
+            sorted([*reader.refused, *refused], key=lambda one: one.index),
+            sorted([*reader.warnings, *found], key=lambda one: one.index),
+        )
 
     def remove(self, key: str) -> None:
         """Removes a subscription. It no longer takes part from the next message on.
@@ -201,7 +288,9 @@ class SubscriptionSet:
         stored = self._session.engine.query(key) if self._has(key) else None
         if stored is None:
             raise UnknownKey(key)
-        return Subscription(key, stored.query, stored.namespaces, DIALECTS[stored.dialect])
+        return Subscription(
+            key, stored.query, stored.namespaces, ENGINE_DIALECTS[stored.dialect], stored.group, stored.params
+        )
 
     def _has(self, key: str) -> bool:
         """Returns whether there is a subscription with a key that must be a string."""
@@ -210,6 +299,12 @@ class SubscriptionSet:
 
     def __repr__(self) -> str:
         return f"<SubscriptionSet of {len(self):,}>"
+
+    def _repr_html_(self) -> str:
+        shown = [self._session.engine.query(key) and self[key] for key in self.keys()[:ROWS_MAX]]
+        rows = [(one.key, html_code(one.query)) for one in shown if one is not None]
+        caption = f"{len(self):,} subscription{'' if len(self) == 1 else 's'}"
+        return html_table(caption, ["key", "query"], rows, len(self))
 
     @property
     def version(self) -> int:
@@ -221,15 +316,35 @@ class SubscriptionSet:
         """The limits of this set."""
         return self._session.limits
 
+    @property
+    def repairs(self) -> dict[str, int]:
+        """The number of repairs that ``tolerant`` has made, by kind. Each call with a message makes them."""
+        return dict(self._session.repairs.by_kind)
+
     def describe(self, key: str) -> QueryReport:
-        """Returns how a subscription runs, and what looks wrong with its query.
+        """Returns how a subscription runs among the others, and what looks wrong with its query.
 
         Raises:
             UnknownKey: There is no such subscription.
         """
         if not self._has(key):
             raise UnknownKey(key)
-        return QueryReport.of(self._session.engine.describe(key))
+        report = QueryReport.of(self._session.engine.describe(key))
+        for throttled in self.throttled():
+            if throttled.key == key:
+                aside = f"it is set aside for {throttled.messages} messages, since it was too expensive on "
+                aside += f"{throttled.overruns}; a condition on a value beside the expensive one would help"
+                return replace(report, warnings=(*report.warnings, aside))
+        return report
+
+    def throttled(self) -> list[ThrottledSubscription]:
+        """Returns the subscriptions that are set aside on the next message, since they overran on several.
+
+        Each has a ``key``, the number of ``overruns``, and in ``messages`` for how many messages more it is set aside.
+        Until then it is undecided on each message on which it would have to be evaluated. A cheaper query takes part at
+        once when it replaces the other.
+        """
+        return self._session.engine.throttled()
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
@@ -241,11 +356,32 @@ class SubscriptionSet:
     def match(self, message: MessageLike) -> Match:
         """Returns the subscriptions that a message matches.
 
+        Args:
+            message: ``bytes``, a buffer of them, or a value of an Arrow array; text, whose encoding declaration no
+                longer counts; the path of a file, as ``pathlib.Path``; an open file, of which the rest is read (both
+                may be compressed with gzip, bzip2, xz or zstd); or an element or a tree of lxml or of ``xml.etree``,
+                without what follows its end tag.
+
         Raises:
-            MalformedMessage: It is not well-formed XML.
+            MalformedMessage: It is not well-formed XML. If a text looks like the path of a file, the error says so.
+            SourceError: The file cannot be read.
             MessageLimitExceeded: It is over a limit.
         """
         return self._session.match(message)
+
+    async def amatch(self, message: MessageLike) -> Match:
+        """Returns what :meth:`match` does, from a thread of the event loop's executor: the loop goes on meanwhile.
+
+        Going to a thread and back takes longer than matching a message of a few kilobytes does. Where messages are
+        small, call :meth:`match` itself; where they are many, give a list of them to :meth:`match_batch` in a thread.
+
+        Raises:
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        import asyncio  # where there is an event loop, it has been imported already
+
+        return await asyncio.to_thread(self.match, message)
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """Returns the nodes that a subscription's query selects in a message, in document order.
@@ -281,9 +417,29 @@ class SubscriptionSet:
             UndecidedSubscription: The query could not be decided on the message within the limits.
         """
         subscription = self[key]
-        alone = EngineSession.empty(self.limits)
+        alone = EngineSession.empty(self.limits, reading=self._session.reading, is_quiet=True)
         dialect = subscription.dialect or self._dialect
-        return explain_with(alone, subscription.query, message, subscription.namespaces, dialect)
+        return explain_with(alone, replace(subscription, dialect=dialect), message, self.describe(key))
+
+    def nearest(self, message: MessageLike, count: int = 10, *, progress: bool = False) -> NearMisses:
+        """Returns the subscriptions that a message does not match but comes nearest to, with explanations.
+
+        All queries share one reading of the message. Those of them that only Saxon understands are left out.
+
+        Args:
+            message: The message.
+            count: How many to explain.
+            progress: Whether to show how far it is, in a notebook or on a terminal.
+
+        Raises:
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        xml = self._session.prepared(as_bytes(message, self.limits.message_bytes_max))
+        matching = set(self.match(xml).keys)
+        others = [key for key in self.keys() if key not in matching]
+        keys = track(others, "subscriptions", total=len(others)) if progress else others
+        return nearest(self._session, xml, partial(self.explain, xml), keys, count)
 
     def deliver(
         self, message: MessageLike, *, envelope: Envelope | None = None, message_id: str = "", whole: bool = False
@@ -307,22 +463,56 @@ class SubscriptionSet:
         require_str(message_id, "message_id")
         return self._session.deliver(message, envelope, message_id, whole=whole)
 
+    def match_records(
+        self,
+        document: os.PathLike[str] | ByteStream | bytes | bytearray | memoryview | str,
+        options: str | ReadOptions,
+        *,
+        repairs: RepairCounts | None = None,
+    ) -> RecordMatches:
+        """Returns the answers to the records of one large document, while that is read: memory is bounded by a record.
+
+        Cutting and matching are one pass, faster than matching the document as a whole. Iterating yields a
+        :class:`~twigcast.engine.records.RecordMatch` for each record that matches or cannot be used, in order;
+        ``count`` is the number of records that have been read.
+
+        Args:
+            document: The path of a file, as ``pathlib.Path``, or an open file in binary, both perhaps compressed; or
+                the bytes or the text of the document.
+            options: The elements that are records, such as ``item`` or ``/feed/entry``, or all options: see
+                :class:`~twigcast.reading.options.ReadOptions`. Where these are, what the set knows of entities does
+                not count.
+            repairs: Counts the repairs; if ``None``, :attr:`repairs` does.
+
+        Raises:
+            ReadOptionError: The records cannot be read.
+            SourceError: The file cannot be read.
+            TypeError: The document is in none of these forms.
+        """
+        if isinstance(options, str):
+            options = replace(self._session.reading, record=options)
+        elif not isinstance(options, ReadOptions):
+            raise TypeError(f"options must be str or ReadOptions, not {type(options).__name__}")
+        counts = self._session.repairs if repairs is None else repairs
+        return RecordMatches(self._session, as_document(document), options, counts)
+
     def match_batch(
         self,
-        messages: Any,
+        messages: Iterable[MessageLike | None] | ArrowTable | ArrowArray,
         *,
         column: str = "xml",
         deliver: bool = False,
         nodes: bool = False,
         grouped: bool = False,
         threads: int = 1,
-    ) -> pa.RecordBatch:
+    ) -> ArrowBatch:
         """Matches many messages at once, from and to Arrow.
 
         Args:
             messages: Messages as strings or binary: an array, a stream of arrays, or a table, of pyarrow or of any
-                library that has ``__arrow_c_array__`` or ``__arrow_c_stream__``; or an iterable of ``bytes``, ``str``
-                or ``None``.
+                library that has ``__arrow_c_array__`` or ``__arrow_c_stream__`` (polars, DuckDB); a frame of pandas; or
+                an iterable (a list, an array of numpy, a column of pandas) of messages as for :meth:`match`. ``None``,
+                NaN and null are no message.
             column: The column of a table that holds the messages.
             deliver: Whether to answer with payloads too.
             nodes: Whether to answer with the number of selected nodes too.
@@ -338,8 +528,8 @@ class SubscriptionSet:
               message was rejected; the keys of a message are those of all its groups, each once
               (:func:`twigcast.engine.arrow.keys_of_groups` gives them as ``keys`` would);
             - ``matches`` (``grouped``): ``int32``, the number of these keys, null where the message was rejected;
-            - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
-            - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
+            - ``nodes`` (if requested): ``list<int32>``, selected nodes per key;
+            - ``payloads`` (if requested): ``list<dictionary<int32, large_binary>>`` per key, null for the message
               itself; subscriptions that get the same payload share it;
             - ``error``: ``struct<code: string, reason: string, line: int32, column: int32>``, null where all is well;
             - ``undecided``: ``list<struct<key: string, reason: string>>``, subscriptions that failed on the message,
@@ -349,16 +539,17 @@ class SubscriptionSet:
 
         Raises:
             MissingExtra: pyarrow is not installed.
-            TypeError: The messages are not strings or binary.
-            ValueError: ``threads`` is negative, the column is missing, or ``grouped`` is asked for together with
+            TypeError: The messages are not strings or binary, or an item is no message.
+            ValueError: ``threads`` is negative, the column is missing, or ``grouped`` is requested together with
                 payloads or nodes.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.engine.arrow import match_batch
 
-        return match_batch(
+        answer: ArrowBatch = match_batch(
             self._session, messages, column=column, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads
         )
+        return answer
 
     # Snapshots --------------------------------------------------------------------------------------------------------
 
@@ -378,18 +569,32 @@ class SubscriptionSet:
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect = "xpath",
         limits: Limits | None = None,
+        entities: EntitySet | None = None,
+        dtd: str | os.PathLike[str] | None = None,
+        tolerant: bool = False,
     ) -> SubscriptionSet:
-        """Reads a set from a snapshot file. The settings are for subscriptions that are added later.
+        """Reads a set from a snapshot file. Namespaces and dialect are for subscriptions that are added later.
 
         Raises:
             SnapshotError: The file cannot be read, is damaged, or is of a version that this one cannot read.
         """
-        loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
-        loaded._session = EngineSession.load(os.fspath(path), loaded.limits)
+        loaded = cls(
+            namespaces=namespaces, dialect=dialect, limits=limits, entities=entities, dtd=dtd, tolerant=tolerant
+        )
+        loaded._session = EngineSession.load(os.fspath(path), loaded.limits, reading=loaded._session.reading)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self.limits)
+        reading = self._session.reading
+        settings = {
+            "namespaces": self._namespaces,
+            "dialect": self._dialect,
+            "limits": self.limits,
+            "entities": reading.entities,
+            "dtd": reading.dtd,
+            "tolerant": reading.tolerant,
+        }
+        return _from_snapshot, (self._snapshot(), settings)
 
     def _snapshot(self) -> bytes:
         import tempfile
@@ -400,19 +605,16 @@ class SubscriptionSet:
             return path.read_bytes()
 
 
-def _checked(namespaces: Mapping[str, str] | None) -> dict[str, str]:
-    """Returns namespaces that are strings by strings."""
-    if namespaces is None:
-        return {}
-    if not isinstance(namespaces, Mapping):
-        raise TypeError(f"namespaces must be a mapping of str to str, not {type(namespaces).__name__}")
-    for prefix, uri in namespaces.items():
-        require_str(prefix, "a prefix in namespaces")
-        require_str(uri, "a namespace in namespaces")
-    return dict(namespaces)
+def _reading(entities: EntitySet | None, dtd: str | os.PathLike[str] | None, *, tolerant: bool) -> ReadOptions:
+    """Returns how the messages of a set are read. What is wrong with a DTD is told before there are any."""
+    path = None if dtd is None else os.path.abspath(os.fspath(dtd))  # noqa: PTH100 - as the user wrote it, but absolute
+    reading = ReadOptions(entities=entities, dtd=path, tolerant=tolerant)
+    if path is not None:
+        reading.types.declarations()
+    return reading
 
 
-def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:
+def _from_snapshot(data: bytes, settings: dict[str, Any]) -> SubscriptionSet:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
@@ -421,4 +623,4 @@ def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, li
             path.write_bytes(data)
         except OSError as error:
             raise SnapshotError(str(path), f"it cannot be written: {error.strerror}") from error
-        return SubscriptionSet.load(path, namespaces=namespaces, dialect=dialect, limits=limits)
+        return SubscriptionSet.load(path, **settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -56,12 +57,26 @@ def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
+def _letters(name: str) -> str:
+    return name.replace("-", "").replace(":", "").lower()
+
+
 def _core(path: str) -> RustFile | None:
     return rust_sources.crate_files().get(f"twigcast-core/src/{path}")
 
 
+def _cases_by_outcome() -> dict[str, list[str]]:
+    """Returns the queries of the cases of functions that match, or select something, and of those that do not."""
+    queries: dict[str, list[str]] = {"a case that matches": [], "a case that does not match": []}
+    for case in tomllib.loads(_text(CORPUS_OF_FUNCTIONS)).get("case", []):
+        if "error" not in case:
+            holds = next(case[field] for field in ("matches", "nodes", "count") if field in case)
+            queries["a case that matches" if holds else "a case that does not match"].append(case["query"])
+    return queries
+
+
 def xpath_functions() -> list[str]:
-    """Returns the places that a function of XPath misses: its row, its evaluation, a case, its line in the docs."""
+    """Returns the places that a function of XPath misses: its row, its evaluation, cases, its line in the docs."""
     variants = [
         item.name
         for file in rust_sources.crate_files().values()
@@ -71,25 +86,29 @@ def xpath_functions() -> list[str]:
     if not variants:
         return ["the core has no enum Function"]
     table, evaluation = _core("query/functions.rs"), _core("eval/functions.rs")
-    rows = {text.strip('"') for text in table.strings} if table else set()
+    rows = {_letters(text): text for text in (text.strip('"') for text in table.strings)} if table else {}
     arms = (
         {path[-1] for path, _, is_test in evaluation.paths if not is_test and path[0] in {"F", "Function", "Self"}}
         if evaluation
         else set()
     )
-    cases = _text(CORPUS_OF_FUNCTIONS)
+    cases = _cases_by_outcome()
     page = _text(DOCS / "reference" / "query-language.md")
     is_generated = "```{xpath-functions}" in page
     offenders = []
     for variant in variants:
-        name = _kebab(variant)
-        call = re.compile(rf"(?<![\w-]){name}\(")
-        if name not in rows:
+        name = rows.get(variant.lower(), _kebab(variant))
+        # Behind the name of an operator stands its right side.
+        call = re.compile(rf"(?<![\w-]){name}[( ]")
+        if name not in rows.values():
             offenders.append(f"{name}: no row in query/functions.rs")
         if variant not in arms:
             offenders.append(f"{name}: not evaluated in eval/functions.rs")
-        if not call.search(cases):
-            offenders.append(f"{name}: no case in tests/corpus/xpath/functions.toml")
+        offenders += [
+            f"{name}: not {outcome} in tests/corpus/xpath/functions.toml"
+            for outcome, queries in cases.items()
+            if not any(call.search(query) for query in queries)
+        ]
         if not is_generated and not call.search(page):
             offenders.append(f"{name}: not in docs/reference/query-language.md")
     return offenders
@@ -178,7 +197,7 @@ def spark_sources_and_sinks() -> list[str]:
             for path, file in files.items()
             if path.startswith(f"{folder}/") and path != f"{folder}/__init__.py"
             for name, bases in _classes(file)
-            if "Protocol" not in bases and (base in bases or re.fullmatch(rf"\w+{base}", name))
+            if not {"ABC", "Protocol"} & set(bases) and (base in bases or re.fullmatch(rf"\w+{base}", name))
         ]
         if not found:
             offenders.append(f"{folder}/: no class implements {base}")
@@ -201,11 +220,13 @@ def _folders(prefix: str) -> set[str]:
 
 
 def overlay_protocols() -> list[str]:
-    """Returns the places that an overlay protocol misses: one of its two folders, its options, a test."""
+    """Returns the places that an overlay protocol misses: one of its two folders, its options, its function, a test."""
     protocols, scenarios = _folders("overlay/"), _folders("lab/overlays/")
     options = python_sources.package_files().get("lab/overlays/options.py")
     classes = {item.name.lower() for item in options.definitions if item.kind == "class"} if options else set()
     rows = {name for name, _ in options.references} if options else set()
+    simulations = python_sources.package_files().get("lab/overlays/simulate.py")
+    functions = {item.name for item in simulations.definitions if item.kind == "function"} if simulations else set()
     offenders = []
     for name in sorted(protocols | scenarios):
         if name not in protocols:
@@ -214,8 +235,10 @@ def overlay_protocols() -> list[str]:
             offenders.append(f"{name}: no folder lab/overlays/{name}")
         if f"{name}options" not in classes or name not in rows:
             offenders.append(f"{name}: no options, or no row, in lab/overlays/options.py")
-        if not any(name in path for path in _test_texts()):
-            offenders.append(f"{name}: no test has it in its path")
+        if f"simulate_{name}" not in functions:
+            offenders.append(f"{name}: no function simulate_{name} in lab/overlays/simulate.py")
+        if not any(path.startswith((f"lab/overlays/{name}/", f"overlay/{name}/")) for path in _test_texts()):
+            offenders.append(f"{name}: no test in tests/lab/overlays/{name} or tests/overlay/{name}")
     return offenders
 
 

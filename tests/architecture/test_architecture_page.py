@@ -114,6 +114,49 @@ def test_paths_exist() -> None:
     assert not missing, f"these do not exist: {', '.join(missing)}"
 
 
+def misplaced(text: str, root: Path) -> list[str]:
+    """The files and folders that paragraphs on folders name, and that are not there.
+
+    A paragraph begins with its folders. A name in it is one in these, or one with its path from the root.
+    """
+    missing = []
+    for paragraph in re.split(r"\n\n", text):
+        homes = [root / home for home in re.findall(r"\*\*`([^`]+/)`\*\*", paragraph)] or [root]
+        missing += [
+            f"{name} (at {homes[0].relative_to(root)})"
+            for name in re.findall(r"(?<!\*)`([\w/]+(?:/|\.py|\.rs))`", paragraph)
+            if not any((base / name).exists() for base in (*homes, root, REPOSITORY))
+        ]
+    return missing
+
+
+def test_files_of_a_folder_are_in_that_folder() -> None:
+    assert misplaced(section("Python, folder by folder"), PYTHON) == []
+    assert misplaced(section("Rust, folder by folder"), CORE) == []
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "missing"),
+    [
+        ("**`spark/`** is `pipeline.py`, and `sinks/`, and `engine/`.", []),
+        ("**`spark/`** is `parts.py`.", ["parts.py (at spark)"]),
+        ("**`broker/api/`** has `models/`.", ["models/ (at broker/api)"]),
+        ("All stands in `session.py`.", ["session.py (at .)"]),
+    ],
+)
+def test_a_file_elsewhere_is_noticed(paragraph: str, missing: list[str]) -> None:
+    assert misplaced(paragraph, PYTHON) == missing
+
+
+def test_files_in_sentences_of_a_trip_exist() -> None:
+    missing = []
+    for step in STEP.finditer(section("Six trips")):
+        bases = (REPOSITORY, PYTHON, CORE, (REPOSITORY / step["file"]).parent)
+        names = [name for name in CODE.findall(step["text"]) if re.fullmatch(r"[\w/-]+\.(py|rs)", name)]
+        missing += [f"{step['file']}: {name}" for name in names if not any((base / name).is_file() for base in bases)]
+    assert not missing, "; ".join(missing)
+
+
 def _packages(root: Path) -> set[str]:
     return {f"{file.parent.relative_to(root).as_posix()}/" for file in root.glob("*/__init__.py")}
 

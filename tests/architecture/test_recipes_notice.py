@@ -11,11 +11,16 @@ from tests.architecture import python_sources, recipe_rules, rust_sources
 
 PACKAGE = "python/twigcast"
 CORE = "crates/twigcast-core/src"
+FUNCTIONS = "tests/corpus/xpath/functions.toml"
 REPOSITORY = {
     f"{CORE}/query/ast.rs": "pub enum Function { Last, StartsWith }",
     f"{CORE}/query/functions.rs": 'const TABLE: [Row; 2] = [row("last"), row("starts-with")];',
     f"{CORE}/eval/functions.rs": "fn call(f: Function) { match f { F::Last => 1, Function::StartsWith => 2 } }",
-    "tests/corpus/xpath/functions.toml": 'query = "/a[last() = starts-with(b, \'c\')]"\ncode = "query"',
+    FUNCTIONS: (
+        "[[case]]\nquery = \"/a[last() = starts-with(b, 'c')]\"\nmatches = true\n"
+        '[[case]]\nquery = "starts-with(last(), 2)"\nnodes = []\n'
+        '[[case]]\nquery = "last(1)"\nerror = { code = "query" }\n'
+    ),
     "docs/reference/query-language.md": "`last()`, `starts-with(string, prefix)`",
     f"{PACKAGE}/broker/delivery/channel.py": "class Channel(Protocol):\n    def send(self): ...",
     f"{PACKAGE}/broker/delivery/mail.py": "class MailChannel:\n    def send(self, subscription, deliveries): ...",
@@ -34,7 +39,8 @@ REPOSITORY = {
     f"{PACKAGE}/overlay/gossip/network/driver.py": "import socket",
     f"{PACKAGE}/lab/overlays/gossip/scenario.py": "",
     f"{PACKAGE}/lab/overlays/options.py": "class GossipOptions: ...\nTABLE = {'gossip': GossipOptions}",
-    "tests/overlay/gossip/test_node.py": "",
+    f"{PACKAGE}/lab/overlays/simulate.py": "def simulate_gossip(options): ...",
+    "tests/lab/overlays/gossip/test_node.py": "",
     f"{PACKAGE}/lab/experiments/framework/registry.py": 'PACKAGES = (\n    "twigcast.lab.experiments.knuth",\n)\n',
     f"{PACKAGE}/lab/experiments/knuth/figure.py": (
         "from twigcast.lab.experiments.knuth.runs import run\nEXPERIMENTS = (Experiment(id='K-1', claims=(claim,)),)"
@@ -96,7 +102,10 @@ def test_a_complete_repository_passes(rule: str, write: Callable[[dict[str, str]
         ("functions", f"{CORE}/query/ast.rs", ""),
         ("functions", f"{CORE}/query/functions.rs", 'row("last")'),
         ("functions", f"{CORE}/eval/functions.rs", "fn call() { F::Last }"),
-        ("functions", "tests/corpus/xpath/functions.toml", 'query = "last()"'),
+        ("functions", FUNCTIONS, REPOSITORY[FUNCTIONS].replace("matches = true", "matches = false")),
+        ("functions", FUNCTIONS, REPOSITORY[FUNCTIONS].replace("nodes = []", "nodes = ['/a[1]']")),
+        ("functions", FUNCTIONS, REPOSITORY[FUNCTIONS].replace("nodes = []", 'error = { code = "query" }')),
+        ("functions", FUNCTIONS, REPOSITORY[FUNCTIONS].replace("starts-with(last(), 2)", "last()")),
         ("functions", "docs/reference/query-language.md", "`last()`"),
         ("channels", f"{PACKAGE}/broker/delivery/mail.py", ""),
         ("channels", f"{PACKAGE}/broker/delivery/channels.py", ""),
@@ -114,7 +123,8 @@ def test_a_complete_repository_passes(rule: str, write: Callable[[dict[str, str]
         ("overlays", f"{PACKAGE}/lab/overlays/gossip/scenario.py", None),
         ("overlays", f"{PACKAGE}/lab/overlays/other/scenario.py", ""),
         ("overlays", f"{PACKAGE}/lab/overlays/options.py", "class GossipOptions: ..."),
-        ("overlays", "tests/overlay/gossip/test_node.py", None),
+        ("overlays", f"{PACKAGE}/lab/overlays/simulate.py", "def simulate_other(options): ..."),
+        ("overlays", "tests/lab/overlays/gossip/test_node.py", None),
         ("input", f"{PACKAGE}/overlay/gossip/node.py", "import asyncio.tasks"),
         ("input", f"{PACKAGE}/overlay/gossip/node.py", "from time import time"),
         ("figures", f"{PACKAGE}/lab/experiments/framework/registry.py", "PACKAGES = ()"),
@@ -125,7 +135,7 @@ def test_a_complete_repository_passes(rule: str, write: Callable[[dict[str, str]
         ("errors", f"{PACKAGE}/errors.py", REPOSITORY[f"{PACKAGE}/errors.py"].replace(", OutputError.", ".")),
         ("errors", f"{PACKAGE}/errors.py", REPOSITORY[f"{PACKAGE}/errors.py"].replace('"OutputError", ', "")),
         ("errors", "tests/test_errors.py", ""),
-        ("errors", "tests/corpus/xpath/functions.toml", ""),
+        ("errors", FUNCTIONS, ""),
     ],
 )
 def test_what_is_forgotten_is_noticed(

@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import Scope
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 from twigcast.cli import app
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final
 
 from lxml import etree
 
@@ -16,6 +17,62 @@ from tests.conformance.locations import TreeLocations
 _PREFIX: Final = "oracle"
 _OWN: Final = "urn:example:oracle"
 _ANY_NAMESPACE: Final = re.compile(r"(@|::|/|^|[\[( ])\*:([\w.-]+)")
+
+
+def _text(value: object) -> str:
+    """string() of what libxml2 passes to a function."""
+    if isinstance(value, list):
+        value = value[0] if value else ""
+    if isinstance(value, etree._Element):
+        return str(value.xpath("string()"))
+    return str(value)
+
+
+def _distance(value: object) -> float:
+    try:
+        return abs(float(_text(value)))
+    except ValueError:
+        return math.nan
+
+
+def _join(nodes: object, separator: object = "") -> str:
+    if not isinstance(nodes, list):
+        raise TypeError("string-join() takes nodes")
+    return _text(separator).join(_text([node]) for node in nodes)
+
+
+def _matches(text: object, pattern: object, flags: object = "") -> bool:
+    """By Python's expressions, which are those of XPath 3.1 where the cases use them."""
+    if isinstance(pattern, list) or "m" in str(flags):
+        raise TypeError("patterns are literals")
+    try:
+        pattern = re.escape(str(pattern)) if "q" in str(flags) else str(pattern)
+        return re.search(pattern, _text(text), re.IGNORECASE if "i" in str(flags) else 0) is not None
+    except re.error as error:
+        raise TypeError(str(error)) from error
+
+
+def _refusing(function: Callable[..., object]) -> Callable[..., object]:
+    """A function that refuses wrong arguments as libxml2 does."""
+
+    def call(_: object, *arguments: object) -> object:
+        try:
+            return function(*arguments)
+        except TypeError as error:
+            raise etree.XPathEvalError(str(error)) from error
+
+    return call
+
+
+_OF_XPATH_3: Final = {
+    (None, "lower-case"): _refusing(lambda text: _text(text).lower()),
+    (None, "upper-case"): _refusing(lambda text: _text(text).upper()),
+    (None, "ends-with"): _refusing(lambda text, suffix: _text(text).endswith(_text(suffix))),
+    (None, "string-join"): _refusing(_join),
+    (None, "abs"): _refusing(_distance),
+    (None, "matches"): _refusing(_matches),
+}
+"""Functions of XPath 3.1, which libxml2 has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +110,11 @@ def xpath(message: bytes, query: str, namespaces: Mapping[str, str], *, locate: 
         return True
 
     prefixes[_PREFIX] = _OWN
+    extensions: dict[Any, Any] = {(_OWN, "see"): see, **_OF_XPATH_3}
 
     def value(expression: str) -> object:
         # lxml evaluates at the root element; a predicate of the document node is evaluated at the document node.
-        tree.tree.xpath(f"(/)[{_PREFIX}:see({expression})]", namespaces=prefixes, extensions={(_OWN, "see"): see})
+        tree.tree.xpath(f"(/)[{_PREFIX}:see({expression})]", namespaces=prefixes, extensions=extensions)
         return seen.pop()
 
     matches = bool(value(f"boolean({text})"))

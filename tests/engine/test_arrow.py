@@ -4,6 +4,7 @@ import pickle
 import random
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -145,6 +146,51 @@ def test_payloads_are_null_for_the_message_itself(subs: SubscriptionSet) -> None
 def test_what_is_no_column_of_messages_is_refused(subs: SubscriptionSet, messages: Any) -> None:
     with pytest.raises(TypeError, match="messages must be"):
         subs.match_batch(messages)
+
+
+def test_a_mapping_is_not_taken_for_its_keys(subs: SubscriptionSet) -> None:
+    with pytest.raises(TypeError, match=r"pass mapping.values\(\)"):
+        subs.match_batch({"m": "<a/>"})
+    assert subs.match_batch({"m": "<a/>"}.values()).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        ["<a/>", "<b/>", None],
+        ["<a/>", b"<b/>", None],
+        [b"<a/>", b"<b/>", None],
+        ["<a/>", b"<b/>", float("nan")],
+        pd.array(["<a/>", "<b/>", None], dtype="string"),
+        pd.Categorical(["<a/>", "<b/>", None]),
+        pd.array(["<a/>", "<b/>", None], dtype=pd.ArrowDtype(pa.string())),
+    ],
+)
+def test_frames_whatever_their_other_columns_are(subs: SubscriptionSet, xml: Any) -> None:
+    frame = pd.DataFrame({"number": [1, "x", object()], "xml": xml, "pair": [(1,), {"a": 1}, None]})
+    wanted = batched(subs, ["<a/>", "<b/>", None])
+    assert batched(subs, frame) == wanted
+    assert batched(subs, frame.rename(columns={"xml": 7}), column=7) == wanted
+    with pytest.raises(ValueError, match="messages must have one column 'other', and have 'number', 'xml', 'pair'"):
+        subs.match_batch(frame, column="other")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.binary(12)])
+def test_runs_of_equal_messages_and_messages_of_one_length(subs: SubscriptionSet, kind: pa.DataType) -> None:
+    texts = ["<a><b/></a>\n", "<c><b/></c>\n", None]
+    encoded = [text and text.encode() for text in texts] if pa.types.is_fixed_size_binary(kind) else texts
+    values = pa.array(encoded, kind)
+    wanted = batched(subs, [texts[0], texts[0], texts[1], texts[2], texts[2]])
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 5], pa.int32()), values)
+    for messages in (
+        runs,
+        pa.chunked_array([runs[:1], runs[1:]]),
+        pa.table({"xml": runs}),
+        values.take([0, 0, 1, 2, 2]),
+    ):
+        assert batched(subs, messages) == wanted
+    assert batched(subs, runs[:0]) == []
+    assert batched(subs, list(values)) == batched(subs, texts)
 
 
 def test_limits_hold_in_batches() -> None:
@@ -370,3 +416,16 @@ def test_payloads_come_and_go_with_the_queries_that_rewrite(threads: int) -> Non
     assert answer() == [{**plain[0], "r": b"<x><b/></x>"}, plain[1]]
     subscriptions.discard("r")
     assert answer() == plain
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_decoded_text_may_declare_any_encoding(kind: pa.DataType) -> None:
+    subscriptions = SubscriptionSet([("k", "/a[. = '\xe9']")])
+    declarations = [
+        "",
+        *(f"<?xml version='1.0' encoding='{name}'?>" for name in ("utf-16", "iso-8859-1", "UTF-8", "x")),
+    ]
+    messages = [None, *(f"{declaration}<a>\xe9</a>" for declaration in declarations)]
+    batch = subscriptions.match_batch(pa.array(messages, kind))
+    assert batch.column("keys").to_pylist() == [None, *(["k"] for _ in declarations)]
+    assert all("k" in subscriptions.match(message) for message in messages if message is not None)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 from twigcast.errors import MalformedMessage
-from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
+from twigcast.overlay.codd.twig_engine import TwigEngine
 from twigcast.overlay.codd.twigs import contains, shortened, twig_matches, twig_of
 from twigcast.overlay.documents import Document, number_of, read_document, split_document
 from twigcast.overlay.paths import EPSILON, WILDCARD, LinearPart, holds, linear_parts
@@ -51,7 +51,6 @@ def answer(query: Path, pieces: list[Document]) -> bool:
     parts = linear_parts(query)
     plan = tuple((part.parent, part.anchor) for part in parts) if len(parts) > 1 else ()
     meet = meeting.Meeting(len(parts))
-    result = False
     for piece in pieces:
         for number, part in enumerate(parts):
             claim = PartClaim(SubscriptionRef(0, "k"), number, plan)
@@ -59,8 +58,8 @@ def answer(query: Path, pieces: list[Document]) -> bool:
                 if not plan:
                     return True
                 lefts = tuple(piece.elements[path[step]].left for step in meeting.joints(claim))
-                result = meet.add(claim, lefts) or result
-    return result
+                meet.add(claim, lefts)
+    return meet.done
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,12 +3,15 @@
 import contextlib
 import encodings.aliases
 import time
+from html.entities import html5
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
-from twigcast.errors import MalformedMessage, MessageLimitExceeded
-from twigcast.reading.conversion import recoded, to_utf8
+from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError
+from twigcast.reading.conversion import recoded, to_document, to_utf8, without_doctype
+from twigcast.reading.document_types import DocumentTypes
 
 
 @pytest.mark.parametrize(
@@ -83,47 +86,130 @@ def test_bytes_that_contradict_their_encoding_are_rejected(message: bytes, place
         ("<!ENTITY e 'x'>", "<a>1&e;2</a>", "<a>1x2</a>"),
         ("<!ENTITY e '&lt;&#38;amp;'>", "<a>&e;</a>", "<a>&lt;&amp;</a>"),
         ("<!ENTITY e '<b>x</b>'>", "<a>1&e;2</a>", "<a>1<b>x</b>2</a>"),
-        ("<!ENTITY e 'x'>", "<a b='&e;&#10;\"'/>", '<a b="x&#10;&quot;"></a>'),
-        ("<!ATTLIST a b NMTOKENS ' 1  2 ' c CDATA 'é'>", "<a/>", '<a b="1 2" c="é"></a>'),
-        ("<!ATTLIST p:a xmlns:p CDATA 'u'>", "<p:a/>", '<p:a xmlns:p="u"></p:a>'),
+        ("<!ENTITY e 'x'>", "<a b='&e;&#10;\"'/>", "<a b='x&#10;\"'/>"),
+        ("<!ATTLIST a b NMTOKENS ' 1  2 ' c CDATA 'é'>", "<a/>", '<a b="1 2" c="é"/>'),
+        ("<!ATTLIST p:a xmlns:p CDATA 'u'>", "<p:a/>", '<p:a xmlns:p="u"/>'),
         ("<!-- s --><?s s?>", "<?p 1?><a><!--c--><?q?></a>", "<?p 1?><a><!--c--><?q?></a>"),
-        ("", "<a><![CDATA[<&]]>&#13;</a>", "<a>&lt;&amp;&#13;</a>"),
+        ("", "<a><![CDATA[<&]]>&#13;</a>", "<a><![CDATA[<&]]>&#13;</a>"),
     ],
 )  # fmt: skip
 def test_a_doctype_takes_effect_and_goes(subset: str, content: str, converted: str) -> None:
-    assert to_utf8(f"<!DOCTYPE a [{subset}]>{content}".encode()).decode() == converted
+    doctype = f"<!DOCTYPE a [{subset}]>"
+    assert to_utf8(f"{doctype}{content}".encode()) == f"{' ' * len(doctype.encode())}{converted}".encode()
+    assert to_document(f"{doctype}\n{content}".encode()).decode() == converted
 
 
-def test_a_doctype_that_declares_nothing_costs_no_parser() -> None:
+def test_a_doctype_goes_wherever_it_stands() -> None:
     message = "<!DOCTYPE a PUBLIC 'p' 's'>\n<a>&lt;&#65;é</a>"
-    assert to_utf8(message.encode("utf-16")).decode() == message
+    assert to_utf8(message.encode("utf-16")).decode() == " " * 27 + "\n<a>&lt;&#65;é</a>"
     hidden = "<!-- <!DOCTYPE x> --><!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>"
-    assert to_utf8(hidden.encode()) == b"<!-- <!DOCTYPE x> --><a>x</a>"
-    assert to_utf8(b"<!DOCTYPE a SYSTEM '>' []><a/>") == b"<a></a>"
-    assert to_utf8(b"<!DOCTYPE a SYSTEM 'x\">' []><a b='\"'/>") == b'<a b="&quot;"></a>'
+    assert to_document(hidden.encode()) == b"<!-- <!DOCTYPE x> --><a>x</a>"
+    assert to_document(b"<!DOCTYPE a SYSTEM '>' []><a/>") == b"<a/>"
+    assert to_document(b"<!DOCTYPE a SYSTEM 'x\">' []><a b='\"'/>") == b"<a b='\"'/>"
+    text = b"<a><![CDATA[<!DOCTYPE x>]]></a>"
+    assert to_document(text) == text == without_doctype(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
+def test_what_comes_without_a_doctype_stays_as_it_came(encoding: str) -> None:
+    for text in ("<a>é</a>", "<a><!-- DOCTYPE --></a>"):
+        assert without_doctype(text.encode(encoding)) == text.encode(encoding)
+    assert without_doctype("<!DOCTYPE a SYSTEM 'x'><a>é</a>".encode(encoding)) == "<a>é</a>".encode()
 
 
 def test_external_entities_are_never_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("SECRET")
     subset = f"<!ENTITY e SYSTEM '{secret.as_uri()}'><!ENTITY % p SYSTEM '{secret.as_uri()}'>%p;"
-    assert to_utf8(f"<!DOCTYPE a SYSTEM '{secret.as_uri()}' [{subset}]><a>1&e;2</a>".encode()) == b"<a>12</a>"
+    with pytest.raises(MalformedMessage, match=r"entity \"e\" is external \(SYSTEM .* put its text into the message"):
+        to_utf8(f"<!DOCTYPE a SYSTEM '{secret.as_uri()}' [{subset}]><a>1&e;2</a>".encode())
+    assert to_document(f"<!DOCTYPE a [{subset}]><a>12</a>".encode()) == b"<a>12</a>"
 
 
-def test_an_entity_that_an_unread_dtd_may_declare_is_skipped() -> None:
-    assert to_utf8(b"<!DOCTYPE a SYSTEM 'x'><a b='&e;'>1&e;2</a>") == b'<a b="">12</a>'
-    with pytest.raises(MalformedMessage, match="undefined entity, at '&e;"):
-        to_utf8(b"<?xml version='1.0' standalone='yes'?><!DOCTYPE a SYSTEM 'x'><a>&e;</a>")
+@pytest.mark.parametrize("message", ["<!DOCTYPE a SYSTEM 'x'><a b='&e;'/>", "<!DOCTYPE a SYSTEM 'x'><a>&e;</a>"])
+def test_an_entity_that_an_unread_dtd_may_declare_is_named(message: str) -> None:
+    with pytest.raises(
+        MalformedMessage, match=r'declare the entity "e", and its DTD \(SYSTEM "x"\) is not read.*--dtd'
+    ):
+        to_utf8(message.encode())
+    with pytest.raises(MalformedMessage, match='undeclared entity "e"'):
+        to_utf8(f"<?xml version='1.0' standalone='yes'?>{message}".encode())
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        "html PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN' 'x'",
+        "rss PUBLIC '-//Netscape Communications//DTD RSS 0.91//EN' 'x'",
+        "a [<!ENTITY % s PUBLIC 'ISO 8879:1986//ENTITIES Added Latin 1//EN//XML' 'x'>%s;]",
+    ],
+)
+def test_known_public_identifiers_stand_for_their_entities(doctype: str) -> None:
+    message = f"<!DOCTYPE {doctype}><a b='&uuml;'>&mdash;&uuml;</a>".encode()
+    assert to_document(message).decode() == "<a b='ü'>—ü</a>"
+    with pytest.raises(MalformedMessage, match=r"declare the entity|undeclared entity"):
+        to_document(message.replace(b"mdash", b"nosuch"))
+
+
+def test_entities_of_html_are_used_where_they_are_asked_for() -> None:
+    html = DocumentTypes(entities="html")
+    for name, value in html5.items():
+        if not name.endswith(";") or name in ("lang;", "rang;"):
+            continue
+        for doctype in ("<!DOCTYPE a>", "<!DOCTYPE a SYSTEM 'x'>"):
+            result = to_document(f"{doctype}<a b='&{name}'>&{name}</a>".encode(), types=html)
+            element = etree.fromstring(result)
+            # Line feeds of entities become spaces in attributes.
+            assert (element.text, element.get("b")) == (value, value.replace("\n", " ").replace("\t", " ")), name
+    own = b"<!DOCTYPE a [<!ENTITY uuml 'mine'>]><a>&uuml;</a>"
+    assert to_document(own, types=html) == b"<a>mine</a>"
+    with pytest.raises(ValueError, match="entities: it must be 'html'"):
+        DocumentTypes(entities="iso")  # type: ignore[arg-type]
+
+
+def test_a_dtd_that_the_user_names_is_read_with_its_parts(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "part.ent").write_text("<!ENTITY b 'B'><!ENTITY out SYSTEM 'file:///x'>")
+    path = tmp_path / "a.dtd"
+    path.write_text(
+        "<?xml version='1.0' encoding='utf-8'?><!ENTITY % part SYSTEM 'more/part.ent'>%part;<!ENTITY a '&b;&#38;amp;'>"
+        "<!ATTLIST i kind NMTOKEN 'x' id ID #IMPLIED><![INCLUDE[<!ENTITY c '<i/>'>]]>"
+    )
+    types = DocumentTypes(dtd=str(path))
+    message = b"<!DOCTYPE a SYSTEM 'elsewhere' [<!ATTLIST i kind CDATA 'own'>]><a><i id=' 1 '/>&a;&c;</a>"
+    assert to_document(message, types=types) == b"""<a><i id='1' kind="own"/>B&amp;<i kind="own"/></a>"""
+    with pytest.raises(
+        MalformedMessage, match='neither the message nor the DTD that was given declares the entity "d"'
+    ):
+        to_document(b"<!DOCTYPE a SYSTEM 'x'><a>&d;</a>", types=types)
+    with pytest.raises(MalformedMessage, match="is external"):
+        to_document(b"<!DOCTYPE a SYSTEM 'x'><a>&out;</a>", types=types)
+
+
+@pytest.mark.parametrize(
+    ("dtd", "reason"),
+    [
+        ("<!ENTITY a", "it is not a DTD: line 1"),
+        ("<!ENTITY % p SYSTEM 'http://example.org/p'>%p;", "nothing is fetched"),
+        ("<!ENTITY % p SYSTEM 'missing'>%p;", "missing.*cannot be read"),
+    ],
+)
+def test_a_dtd_that_cannot_be_read_is_told_with_its_file(tmp_path: Path, dtd: str, reason: str) -> None:
+    path = tmp_path / "a.dtd"
+    path.write_text(dtd)
+    with pytest.raises(SourceError, match=reason):
+        to_document(b"<!DOCTYPE a SYSTEM 'x'><a/>", types=DocumentTypes(dtd=str(path)))
+    with pytest.raises(SourceError, match="cannot be read"):
+        to_document(b"<!DOCTYPE a SYSTEM 'x'><a/>", types=DocumentTypes(dtd=str(tmp_path / "none.dtd")))
 
 
 @pytest.mark.parametrize(
     ("message", "place", "reason"),
     [
-        ("<!DOCTYPE a [\n<!ENTITY e 'x'>]><a>&f;</a>", (2, 21), "undefined entity, at '&f;"),
-        ("<!DOCTYPE a []>\n<a><b></a>", (2, 9), "mismatched tag"),
-        ("<!DOCTYPE a []>\n<p:a/>", (2, 1), "unbound prefix"),
-        ("<!DOCTYPE a [<!ENTITY e '&e;'>]><a>&e;</a>", (1, 36), "recursive entity reference"),
-        ("<?xml version='1.1'?><!DOCTYPE a []><a/>", (1, 1), "XML 1.1"),
+        ("<!DOCTYPE a [\n<!ENTITY e 'x'>]><a>&f;</a>", (2, 21), 'undeclared entity "f"'),
+        ("<!DOCTYPE a [\n<!ENTITY e 'x'>]]><a/>", (2, 17), "must end with"),
+        ("<!DOCTYPE a [\n<!ENTITY e '<b>'>]><a>&e;</b></a>", (2, 23), "begin and end within it"),
+        ("<!DOCTYPE a [<!ENTITY e '&e;'>]><a>&e;</a>", (1, 36), "refers to itself"),
     ],
 )
 def test_malformed_messages_with_a_doctype_are_rejected_at_their_place(
@@ -183,7 +269,7 @@ def test_the_answer_is_bounded() -> None:
 
 
 def test_chains_of_entities_within_reason_are_expanded() -> None:
-    assert to_utf8(chained(900).encode()) == b"<a>x</a>"
+    assert to_document(chained(900).encode()) == b"<a>x</a>"
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,23 @@
 """Reading messages from everything that may hold them, with stable ids, whatever is wrong with some of them."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
+import random
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from twigcast import Limits
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError, UnreadableMessage
 from twigcast.reading.messages import Message, RejectedInput, find_message_files, read_messages
+from twigcast.reading.options import ReadOptions
 
 LIMITS = Limits(message_bytes_max=10_000)
 
@@ -20,7 +25,7 @@ LIMITS = Limits(message_bytes_max=10_000)
 def read(
     *arguments: str | Path, record: str | None = None, include: str | None = None
 ) -> dict[str, bytes | RejectedInput]:
-    items = list(read_messages(arguments, record=record, include=include, limits=LIMITS))
+    items = list(read_messages(arguments, ReadOptions(record=record, include=include), limits=LIMITS))
     by_id = {item.id: item.xml if isinstance(item, Message) else item for item in items}
     assert len(by_id) == len(items), "ids are unique"
     return by_id
@@ -131,7 +136,7 @@ def test_equal_ids_of_several_arguments_are_told_apart(folder: Path, tmp_path: P
 def test_records_of_one_document_are_numbered(tmp_path: Path) -> None:
     document = tmp_path / "all.xml"
     document.write_bytes(b"<r><i>1</i><i>2</i></r>")
-    assert read(document, record="i") == {"#1": b"<i>1</i>", "#2": b"<i>2</i>"}
+    assert read(document, record="i") == {"all.xml#1": b"<i>1</i>", "all.xml#2": b"<i>2</i>"}
 
 
 def test_records_of_several_documents_are_numbered_in_each(tmp_path: Path) -> None:
@@ -146,10 +151,112 @@ def test_a_document_that_breaks_keeps_its_first_records(tmp_path: Path) -> None:
     document = tmp_path / "all.xml"
     document.write_bytes(b"<r><i>1</i><i>2</j></r>")
     result = read(document, record="i")
-    assert result["#1"] == b"<i>1</i>"
-    second = result["#2"]
+    assert result["all.xml#1"] == b"<i>1</i>"
+    second = result["all.xml#2"]
     assert isinstance(second, RejectedInput)
     assert isinstance(second.error, MalformedMessage)
+
+
+def compressed(kind: str, data: bytes) -> bytes:
+    match kind:
+        case "gz":
+            return gzip.compress(data)
+        case "bz2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data)
+    return bytes(pa.compress(data, "zstd", asbytes=True))
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_compressed_messages_and_archives_of_all_kinds(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"a.xml.{kind}"
+    path.write_bytes(compressed(kind, b"<a><i/><i/></a>"))
+    assert read(path) == {f"a.xml.{kind}": b"<a><i/><i/></a>"}
+    assert list(read(path, record="i")) == [f"a.xml.{kind}#1", f"a.xml.{kind}#2"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(path.read_bytes()))))
+    assert read("-") == {"-": b"<a><i/><i/></a>"}
+    plain = make_tar(tmp_path / "plain.tar", {"m.xml": b"<m/>"}, "w").read_bytes()
+    archive = tmp_path / f"b.tar.{kind}"
+    archive.write_bytes(compressed(kind, plain))
+    assert read(archive) == {"m.xml": b"<m/>"}
+    cut_short = tmp_path / f"short.xml.{kind}"
+    cut_short.write_bytes(compressed(kind, b"<a>" + random.Random(1).randbytes(5_000).hex().encode() + b"</a>")[:-900])
+    (rejected,) = read(cut_short).values()
+    assert isinstance(rejected, RejectedInput)
+    assert isinstance(rejected.error, UnreadableMessage | MalformedMessage)
+
+
+def test_archives_in_archives_are_read(tmp_path: Path) -> None:
+    inner = make_zip(tmp_path / "inner.zip", {"x.xml": b"<x/>", "y.xml.gz": gzip.compress(b"<y/>")}).read_bytes()
+    tar = make_tar(tmp_path / "middle.tar.gz", {"d/inner.zip": inner, "z.xml": b"<z/>"}).read_bytes()
+    outer = make_zip(tmp_path / "outer.zip", {"middle.tar.gz": tar, "broken.zip": b"PK", "w.xml": b"<w/>"})
+    result = read(outer, include="*")
+    broken = result.pop("broken.zip")
+    assert isinstance(broken, RejectedInput)
+    assert result == {
+        "middle.tar.gz/d/inner.zip/x.xml": b"<x/>",
+        "middle.tar.gz/d/inner.zip/y.xml.gz": b"<y/>",
+        "middle.tar.gz/z.xml": b"<z/>",
+        "w.xml": b"<w/>",
+    }
+
+
+@pytest.mark.parametrize("record", [None, "i"])
+def test_the_first_bytes_count_where_a_name_says_nothing(tmp_path: Path, record: str | None) -> None:
+    data = b"<r><i>1</i></r>"
+    number = "" if record is None else "#1"
+    contents = data if record is None else b"<i>1</i>"
+    compressed = {"g": gzip.compress(data), "b": bz2.compress(data), "x": lzma.compress(data)}
+    for name, its_bytes in compressed.items():
+        path = tmp_path / f"{name}.xml"
+        path.write_bytes(its_bytes)
+        assert read(path, record=record) == {f"{name}.xml{number}": contents}
+    make_zip(tmp_path / "z.dat", {"a.xml": data, "b.xml": gzip.compress(data)})
+    make_tar(tmp_path / "t.dat", {"a.xml": data}, "w")
+    found = read(tmp_path / "z.dat", tmp_path / "t.dat", record=record)
+    assert list(found) == [f"{name}{number}" for name in ("z.dat/a.xml", "z.dat/b.xml", "t.dat/a.xml")]
+    assert set(map(bytes, found.values())) == {contents}  # type: ignore[arg-type]
+    (tmp_path / "cut.zip").write_bytes((tmp_path / "z.dat").read_bytes()[:60])
+    [rejected] = read(tmp_path / "cut.zip").values()
+    assert isinstance(rejected, RejectedInput)
+    assert "cut short" in str(rejected.error)
+
+
+def test_archives_that_lie_too_deep_are_named(tmp_path: Path) -> None:
+    data = b"<a/>"
+    for depth in range(6):
+        data = make_zip(tmp_path / f"{depth}.zip", {"a.xml" if depth == 0 else "in.zip": data}).read_bytes()
+    ((name, rejected),) = read(tmp_path / "5.zip").items()
+    assert name == "/".join(["in.zip"] * 4)
+    assert isinstance(rejected, RejectedInput)
+    assert "more than 4 deep" in rejected.error.reason
+
+
+def test_records_are_named_by_their_ids_once_each(tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    path.write_bytes(b"<r><i><g>a</g></i>\n<i><g>a</g></i><i/><i><g>b</g>&</i></r>")
+    options = ReadOptions(record="i", record_id="g")
+    messages = [item for item in read_messages([path], options) if isinstance(item, Message)]
+    assert [message.id for message in messages] == ["a", "a (2)", "feed.xml#3", "feed.xml#4"]
+    assert [message.line for message in messages] == [1, 2, 2, 2]
+    error = messages[1].located(MalformedMessage(3, 4, "wrong"))
+    assert (error.line, error.column) == (4, 4)
+
+
+def test_messages_come_without_their_doctype_where_more_is_known_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    path.write_bytes(b"<!DOCTYPE a SYSTEM 'x'><a>&eacute;</a>")
+    assert read(path) == {"a.xml": path.read_bytes()}
+    (message,) = read_messages([path], ReadOptions(entities="html"))
+    assert message.xml.decode().lstrip() == "<a>\xe9</a>"
+    path.write_bytes(b"<!DOCTYPE a SYSTEM 'x'><a>&nosuch;</a>")
+    (rejected,) = read_messages([path], ReadOptions(entities="html"))
+    assert isinstance(rejected, RejectedInput)
+    with pytest.raises(SourceError):
+        list(read_messages([path], ReadOptions(dtd=str(tmp_path / "none.dtd"))))
 
 
 class Pipe(io.RawIOBase):
@@ -313,3 +420,112 @@ def test_names_that_are_no_utf8_become_text(tmp_path: Path) -> None:
     assert read(tmp_path) == {"caf\\xe9.xml": b"<a/>"}
     for item in read_messages([tmp_path]):
         item.id.encode()
+
+
+def _compressed(name: str, data: bytes) -> bytes:
+    match name:
+        case "gz":
+            return gzip.compress(data)
+        case "bz2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data)
+    return lzma.compress(data, format=lzma.FORMAT_ALONE)
+
+
+def _tar(compression: str = "") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        member = tarfile.TarInfo("m.xml")
+        member.size = len(b"<m/>")
+        archive.addfile(member, io.BytesIO(b"<m/>"))
+    return _compressed(compression, out.getvalue()) if compression else out.getvalue()
+
+
+@pytest.mark.parametrize("compression", ["gz", "bz2", "xz", "lzma"])
+@pytest.mark.parametrize("suffix", ["", ".{0}", ".tar.{0}", ".t{0}"])
+def test_archives_are_read_whatever_their_name(tmp_path: Path, compression: str, suffix: str) -> None:
+    path = tmp_path / f"a{suffix.format(compression)}"
+    path.write_bytes(_tar(compression))
+    (message,) = read_messages([path])
+    assert isinstance(message, Message)
+    assert (message.id.rsplit("/")[-1], message.xml) == ("m.xml", b"<m/>")
+
+
+@pytest.mark.parametrize("suffix", [".tbz2", ".txz", ".tgz", ".tlz", ".tbz"])
+def test_short_suffixes_of_archives(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(_tar({".tbz2": "bz2", ".tbz": "bz2", ".txz": "xz", ".tgz": "gz", ".tlz": "lzma"}[suffix]))
+    (message,) = read_messages([path])
+    assert (message.id, message.xml) == ("m.xml", b"<m/>")
+
+
+@pytest.mark.parametrize("inner", ["gz", "bz2", "xz", "lzma"])
+@pytest.mark.parametrize("outer", ["gz", "bz2", "xz", "lzma"])
+def test_what_was_compressed_twice_is_read(tmp_path: Path, inner: str, outer: str) -> None:
+    for name in (f"a.{outer}", f"a.{inner}.{outer}", "a"):
+        path = tmp_path / name
+        path.write_bytes(_compressed(outer, _compressed(inner, b"<a/>")))
+        (message,) = read_messages([path])
+        assert (message.id, message.xml) == (name, b"<a/>")
+    data = b"<a/>"
+    for _ in range(12):
+        data = _compressed(outer, data)
+    (tmp_path / "deep").write_bytes(data)
+    (rejected,) = read_messages([tmp_path / "deep"])
+    assert isinstance(rejected, RejectedInput)
+    assert "compressed again and again" in str(rejected.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "what"),
+    [
+        ("a.7z", b"7z\xbc\xaf\x27\x1c\0\4", "7-Zip"),
+        ("a.rar", b"Rar!\x1a\x07\x01\0", "RAR"),
+        ("a.Z", b"\x1f\x9d\x90", "compress"),
+        ("a.lz", b"LZIP\x01", "lzip"),
+        ("a.lz4", b"\x04\x22\x4d\x18", "LZ4"),
+        ("a.br", b"\x0b\x02\x80<a/>\x03", "Brotli"),
+        ("a.cab", b"MSCF\0\0", "cabinet"),
+    ],
+)
+def test_archives_that_are_not_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: bytes, what: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(start + bytes(600))
+    packed = tmp_path / "packed.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(path, name)
+    for argument in (path, packed):
+        for options in (ReadOptions(), ReadOptions(record="i")):
+            (rejected,) = read_messages([argument], options)
+            assert isinstance(rejected, RejectedInput)
+            assert rejected.id == name
+            assert f"{what}" in str(rejected.error)
+            assert "which is not read" in str(rejected.error)
+    if what != "Brotli":
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(start + bytes(600))))
+        (rejected,) = read_messages(["-"])
+        assert isinstance(rejected, RejectedInput)
+        assert what in str(rejected.error)
+
+
+@pytest.mark.parametrize("layers", [("gz",), ("gz", "bz2"), ("xz",)])
+def test_standard_input_and_files_tell_archives_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: tuple[str, ...]
+) -> None:
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("m.xml", b"<m/>")
+    for data in (_tar(), zipped.getvalue(), b"<m/>"):
+        packed = data
+        for layer in layers:
+            packed = _compressed(layer, packed)
+        path = tmp_path / "a"
+        path.write_bytes(packed)
+        (of_file,) = read_messages([path])
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(packed)))
+        (of_stdin,) = read_messages(["-"])
+        assert (of_file.xml, of_stdin.xml) == (b"<m/>", b"<m/>")
+        assert (of_file.id, of_stdin.id) == (("a", "-") if data == b"<m/>" else ("a/m.xml", "m.xml"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the tests of the broker need from the system: PostgreSQL's server and Chromium. Installs what is missing with
-# apt-get, when run by root or with sudo without a password; says what to install otherwise.
+# What the tests need from the system: PostgreSQL's server, Chromium, and Maven, which fetches Kafka (kafka.sh). Installs
+# what is missing with apt-get, when run by root or with sudo without a password; says what to install otherwise.
 set -euo pipefail
 
 missing=()
@@ -21,6 +21,7 @@ has_chromium() {
 
 has_postgresql || missing+=(postgresql)
 has_chromium || missing+=(chromium)
+command -v mvn >/dev/null || missing+=(maven)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 as_root=()
@@ -33,6 +34,6 @@ if command -v apt-get >/dev/null && [ "${as_root[*]:-}" != false ]; then
     if "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
     then exit 0; fi
 fi
-echo "the tests of the broker need, and this could not install: ${missing[*]}" >&2
+echo "the tests need, and this could not install: ${missing[*]}" >&2
 echo "install them with your system's packages (Debian, Ubuntu: sudo apt-get install ${missing[*]}) and run it again" >&2
 exit 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -36,6 +37,30 @@ def binaries() -> Path:
     raise FileNotFoundError(f"the tests need PostgreSQL: {HOW_TO_GET}")
 
 
+START_SECONDS_MAX = 60
+"""After a crash it reads its log first, which takes long where other work goes on beside it."""
+
+
+def free_port() -> int:
+    """Find a loopback port that stays free while the server is down.
+
+    The system gives ports from its own range to whoever connects: to a client that tries again and again to reach the
+    server that is down even the server's own, and then nobody else can listen there. So it is one below that range.
+    """
+    lowest = 32768
+    ranges = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    if ranges.exists():
+        lowest = int(ranges.read_text().split()[0])
+    for port in random.sample(range(10_000, lowest), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no free port from 10000 to {lowest - 1}: end what listens there")
+
+
 class PostgresqlServer:
     """A running server, on a free loopback port. Not run by root, who may not: by ``nobody`` then."""
 
@@ -45,9 +70,7 @@ class PostgresqlServer:
         self.folder = Path(tempfile.mkdtemp(prefix="twigcast-postgresql-"))
         self._names = count(1)
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         if self._user is not None:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
         self._run("initdb", "--pgdata=data", "--username=tests", "--auth=trust", "--encoding=UTF8", "--no-sync")
@@ -84,6 +107,15 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._started_before(deadline):
+            # It ended by itself. Its log says why.
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()}")
+            time.sleep(0.5)
+
+    def _started_before(self, deadline: float) -> bool:
+        """Start it once; whether it answers. Not, if the process ended or does not answer before the deadline."""
         log = (self.folder / "log").open("ab")
         self._process = subprocess.Popen(
             self._command("postgres", "-D", "data", *(word for text in self._settings() for word in ("-c", text))),
@@ -96,22 +128,20 @@ class PostgresqlServer:
             stderr=log,
         )
         log.close()
-        deadline = time.monotonic() + 30
-        while True:
+        while self._process.poll() is None and time.monotonic() < deadline:
             try:
-                psycopg.connect(self.url("postgres")).close()
+                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
             except psycopg.OperationalError:
-                if time.monotonic() > deadline or self._process.poll() is not None:
-                    raise RuntimeError(f"PostgreSQL did not start: {(self.folder / 'log').read_text()}") from None
                 time.sleep(0.05)
             else:
-                return
+                return True
+        return False
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop it; ``immediate`` as if it had crashed."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
     def restart(self, mode: Literal["fast", "immediate"] = "fast") -> None:

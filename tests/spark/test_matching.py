@@ -9,8 +9,9 @@ import pytest
 
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
+from twigcast.engine.arrow import NULL_MESSAGE
 from twigcast.errors import TwigcastError
-from twigcast.spark.matching import NULL_MESSAGE, BatchMatcher
+from twigcast.spark.matching import BatchMatcher
 from twigcast.subscriptions import SubscriptionSet
 
 SEED = 11
@@ -72,7 +73,7 @@ def test_nested_answers_are_the_flat_ones(population: SubscriptionSet) -> None:
     messages = list(feed(SEED + 1, 120))
     rows = [
         row
-        for answers in matcher_of(population).answers(batch(messages))
+        for answers in matcher_of(population).answers(batch(messages), carry=True)
         for part in answers.by_message()
         for row in part.to_pylist()
     ]
@@ -165,7 +166,7 @@ def test_batches_of_messages_grow_and_shrink_with_the_answers(monkeypatch: pytes
     assert matches == requested
     nested = [
         row["message_id"]
-        for answers in matcher_of(population).answers(batch(messages))
+        for answers in matcher_of(population).answers(batch(messages), carry=True)
         for part in answers.by_message()
         for row in part.to_pylist()
     ]
@@ -196,7 +197,7 @@ def test_batches_with_and_without_deliveries_in_turn() -> None:
     assert deliveries == [("3", "b", "<x><b/></x>")]
     assert [row[0] for row in rejected] == ["6"]
     matcher = matcher_of(population)
-    nested = [part for one in parts for answers in matcher.answers(one) for part in answers.by_message()]
+    nested = [part for one in parts for answers in matcher.answers(one, carry=True) for part in answers.by_message()]
     rows = pa.Table.from_batches(nested).to_pylist()
     assert [row["message_id"] for row in rows] == ["1", "2", "3", "4", "5", "6"]
     assert [len(row["deliveries"]) for row in rows] == [0, 0, 1, 0, 0, 0]

@@ -1,5 +1,6 @@
 """The pipeline says what the library says, whatever the messages come from, and keeps what it cannot process."""
 
+import csv
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from twigcast.reading.messages import Message, RejectedInput, read_messages
 from twigcast.registration import Subscription
 from twigcast.spark import ReadOptions, Stream, deliveries, match_messages, matches, rejected, run_pipeline
 from twigcast.spark.progress import Progress
+from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -91,7 +93,10 @@ def by_library(
 def on_disk(output: Path) -> Tables:
     tables = []
     for kind in ("matches", "deliveries", "rejected"):
-        rows = [tuple(row.values()) for row in pq.read_table(output / kind).to_pylist()]
+        table = pq.read_table(output / kind)
+        # The run and the micro-batch that a stream wrote a row in are the names of folders.
+        columns = [name for name in table.column_names if name not in {"run", "batch"}]
+        rows = [tuple(row.values()) for row in table.select(columns).to_pylist()]
         assert len(rows) == len(set(rows))
         tables.append(set(rows))
     return tables[0], tables[1], tables[2]
@@ -153,6 +158,63 @@ def test_match_messages_in_one_pass(spark: "SparkSession", population: Subscript
     answers.unpersist()
 
 
+WITH_PARAMETERS: list[dict[str, Any]] = [
+    {
+        "key": "anna",
+        "query": "/alert[event = $events and severity >= $least]",
+        "params": {"events": ["F", "S"], "least": 2},
+    },
+    {"key": "ben", "query": "/alert[event = $events and severity >= $least]", "params": {"events": ["W"], "least": 1}},
+    {
+        "key": "cleo",
+        "query": "for $a in /alert where $a/event = $events return <m least='3'>{ $a/severity }</m>",
+        "params": {"events": ["S"]},
+    },
+    {"key": "dora", "query": "/alert[severity = 1]", "params": None},
+]
+"""Rows of a population, whose values are each row's own."""
+
+WRITTEN_OUT = [
+    ("anna", "/alert[(event = 'F' or event = 'S') and severity >= 2]"),
+    ("ben", "/alert[event = 'W' and severity >= 1]"),
+    ("cleo", "for $a in /alert where $a/event = 'S' return <m least='3'>{ $a/severity }</m>"),
+    ("dora", "/alert[severity = 1]"),
+]
+"""The same with the values in the queries."""
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl", "csv", "rows"])
+def test_each_row_of_a_population_has_its_own_parameters(spark: "SparkSession", tmp_path: Path, form: str) -> None:
+    messages = [
+        (f"{event}{severity}", f"<alert><event>{event}</event><severity>{severity}</severity></alert>".encode())
+        for event in "FSWX"
+        for severity in range(4)
+    ]
+    file = tmp_path / f"population.{form}"
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(WITH_PARAMETERS), file)
+    elif form == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in WITH_PARAMETERS))
+    elif form == "csv":
+        with file.open("w", newline="") as opened:
+            writer = csv.writer(opened)
+            writer.writerow(["key", "query", "params"])
+            for row in WITH_PARAMETERS:
+                writer.writerow([row["key"], row["query"], json.dumps(row["params"]) if row["params"] else ""])
+    population = SubscriptionSet(WITH_PARAMETERS) if form == "rows" else load_subscriptions(file)[0]
+    requested = by_library(SubscriptionSet(WRITTEN_OUT), (Message(*message) for message in messages))
+    assert {key for _, key, _ in requested[0]} == {"anna", "ben", "cleo", "dora"}
+    frame = spark.createDataFrame(messages, "message_id string, xml binary")
+    answers = match_messages(frame, population).cache()
+    assert {(row.message_id, row.key, None) for row in matches(answers).collect()} == requested[0]
+    assert {tuple(row) for row in deliveries(answers).collect()} == requested[1]
+    answers.unpersist()
+    summary = run_pipeline(frame, population if form == "rows" else file, tmp_path / "out", spark=spark)
+    assert {(row[0], row[1], None) for row in on_disk(tmp_path / "out")[0]} == requested[0]
+    assert on_disk(tmp_path / "out")[1] == requested[1]
+    assert (summary.subscriptions, summary.refused) == (4, 0)
+
+
 def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
     path = tmp_path / "auctions.xml"
     records = "".join(f"<auction n='{n}'><bid>{n}</bid></auction>" for n in range(2_000))
@@ -160,7 +222,7 @@ def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
     population = SubscriptionSet([("high", "/auction[bid > 1989]"), ("all", "//bid")])
     summary = run_pipeline(path, population, tmp_path / "out", spark=spark, read=ReadOptions(record="auction"))
     assert (summary.messages, summary.matches) == (2_000, 2_010)
-    assert on_disk(tmp_path / "out") == by_library(population, read_messages([path], record="auction"))
+    assert on_disk(tmp_path / "out") == by_library(population, read_messages([path], ReadOptions(record="auction")))
 
 
 def test_hostile_messages_are_rejected_and_the_rest_goes_on(spark: "SparkSession", tmp_path: Path) -> None:
@@ -178,6 +240,7 @@ def test_hostile_messages_are_rejected_and_the_rest_goes_on(spark: "SparkSession
         "no-such-encoding.xml": b"<?xml version='1.0' encoding='klingon'?><a/>",
         "cut.xml": b"<a><b></b>",
         "large.xml": b"<a>" + b"x" * 2_000_000 + b"</a>",
+        "external.xml": f"<!DOCTYPE a [<!ENTITY e SYSTEM '{(tmp_path / 'secret').as_uri()}'>]><a>&e;<b/></a>".encode(),
     }
     good = {
         "good.xml": b"<a><b/></a>",
@@ -186,7 +249,6 @@ def test_hostile_messages_are_rejected_and_the_rest_goes_on(spark: "SparkSession
         "utf16.xml": "<a><b/></a>".encode("utf-16"),
         "bom.xml": b"\xef\xbb\xbf<a><b/></a>",
         "entity.xml": b"<!DOCTYPE a [<!ENTITY e '<b/>'>]><a>&e;</a>",
-        "external.xml": f"<!DOCTYPE a [<!ENTITY e SYSTEM '{(tmp_path / 'secret').as_uri()}'>]><a>&e;<b/></a>".encode(),
     }
     (tmp_path / "secret").write_text("<b>never read</b>")
     for name, data in (hostile | good).items():
@@ -326,8 +388,8 @@ class TestStream:
 
     def test_each_run_takes_what_is_new(self, spark: "SparkSession", tmp_path: Path) -> None:
         population = SubscriptionSet([("b", "//b"), ("a", "/a")])
-        for number, last in enumerate((20, 30, 30), start=1):
-            self.put(tmp_path / "in", *range(10 * number - 10, last))
+        for first, last in ((0, 20), (20, 30), (30, 30)):
+            self.put(tmp_path / "in", *range(first, last))
             stream = Stream(once=True, files_per_batch=7)
             summary = run_pipeline(tmp_path / "in", population, tmp_path / "out", spark=spark, stream=stream)
             assert summary.messages == last
@@ -400,3 +462,57 @@ class TestStream:
         frame = spark.readStream.text(str(tmp_path / "in")).selectExpr("md5(value) message_id", "value xml")
         summary = run_pipeline(frame, SubscriptionSet([("b", "//b")]), tmp_path / "out", stream=Stream(once=True))
         assert (summary.messages, summary.matches, summary.rejected) == (3, 1, 1)
+
+
+SLOPPY = {
+    "a.xml": b"\n<?xml version='1.0'?><n>&nbsp;\x01</n>",
+    "b.xml": b"<n>\xfc</n>",
+    "c.xml": b"<n>right</n>",
+}
+
+
+def test_repairs_are_counted_in_the_summary(spark: "SparkSession", tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, xml in SLOPPY.items():
+        (folder / name).write_bytes(xml)
+    pq.write_table(pa.table({"message_id": list(SLOPPY), "xml": list(SLOPPY.values())}), tmp_path / "in.parquet")
+    population = SubscriptionSet({"n": "//n"})
+    for number, source in enumerate((folder, tmp_path / "in.parquet")):
+        summary = run_pipeline(source, population, tmp_path / f"strict {number}", spark=spark)
+        assert (summary.matches, summary.rejected, summary.repairs) == (1, 2, 0)
+        assert "repairs" not in summary.table()
+        read = ReadOptions(tolerant=True)
+        summary = run_pipeline(source, population, tmp_path / f"tolerant {number}", spark=spark, read=read)
+        assert (summary.matches, summary.rejected, summary.repairs) == (3, 0, 4)
+        assert "repairs        4" in summary.table()
+        written = json.loads((tmp_path / f"tolerant {number}" / "summary.json").read_text())
+        assert written["repairs"] == 4
+    once = Stream(once=True)
+    summary = run_pipeline(folder, population, tmp_path / "stream", spark=spark, stream=once, read=read)
+    assert (summary.matches, summary.repairs) == (3, 4)
+
+
+def test_repairs_of_records_are_counted(spark: "SparkSession", tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    items = b"".join(b"<i>%d\x01 %s</i>" % (number, b"text " * 50) for number in range(9_000))
+    path.write_bytes(b"\n<?xml version='1.0'?><r>" + items + b"<!--\x02--></r>")
+    read = ReadOptions(record="i", tolerant=True)
+    summary = run_pipeline(path, SubscriptionSet({"i": "//i"}), tmp_path / "out", spark=spark, read=read)
+    assert (summary.messages, summary.rejected, summary.repairs) == (9_000, 0, 9_002)
+
+
+@pytest.mark.parametrize("stream", [None, Stream(once=True)])
+def test_errors_of_records_are_where_the_document_has_them(
+    spark: "SparkSession", tmp_path: Path, stream: Stream | None
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.xml").write_bytes(b"<r xml:lang='de'>\n<i>1</i>\n  <i><k></i>\n<i>\n\xe9</i><i>1</i></r>")
+    read = ReadOptions(record="i")
+    summary = run_pipeline(
+        folder, SubscriptionSet({"i": "/i"}), tmp_path / "out", spark=spark, read=read, stream=stream
+    )
+    assert (summary.matches, summary.rejected) == (2, 2)
+    rows = spark.read.parquet(str(tmp_path / "out" / "rejected")).collect()
+    assert {(row["message_id"], row["line"], row["column"]) for row in rows} == {("a.xml#2", 3, 9), ("a.xml#3", 5, 1)}

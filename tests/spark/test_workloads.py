@@ -74,4 +74,4 @@ def test_a_spread_experiment_runs_whole_on_spark(spark: "SparkSession", tmp_path
     (path,) = runner.run([experiment], "small", tmp_path, spark=spark, progress=lambda _line: None)
     run = store.load(path)
     assert run.about["processor_seconds"] > 0
-    assert [verdict.held for verdict in experiment.judge(run.results)] == ["held", "held"]
+    assert [verdict.held for verdict in experiment.judge(run.results, "small")] == ["held", "held"]

@@ -3,30 +3,14 @@
 mod measuring;
 
 use std::error::Error;
-use std::path::Path;
-use std::time::Instant;
-use std::{env, fs};
 
-use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::limits::Limits;
+use twigcast_core::engine::Matcher;
 use twigcast_core::rewrite::Payloads;
 
-use measuring::{processor_seconds, read_folder};
+use measuring::{Workload, processor_seconds, workload};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = env::args().collect();
-    let [_, queries, folder, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: deliver_speed QUERIES FOLDER [ROUNDS]".into());
-    };
-    let rounds: usize = rest.first().map_or(Ok(5), |text| text.parse())?;
-    let mut engine = Engine::new(Limits::default());
-    let context = QueryContext::default();
-    let started = Instant::now();
-    for (number, query) in fs::read_to_string(queries)?.lines().enumerate() {
-        engine.add(&number.to_string(), query, &context, false).map_err(|error| format!("{query}: {error:?}"))?;
-    }
-    println!("{} queries in {:.2} s", engine.len(), started.elapsed().as_secs_f64());
-    let messages = read_folder(Path::new(folder))?;
+    let Workload { engine, messages, rounds } = workload("deliver_speed")?;
     let (mut matcher, mut memory) = (Matcher::new(), Vec::new());
     for round in 0..rounds {
         let started = processor_seconds();

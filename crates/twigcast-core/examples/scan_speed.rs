@@ -9,7 +9,7 @@ use std::time::Instant;
 use quick_xml::events::Event;
 use twigcast_core::document::Document;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 const PASSES: usize = 40;
@@ -60,7 +60,7 @@ fn main() -> std::io::Result<()> {
     let (mut scanner, mut document, limits) = (Scanner::new(), Document::default(), Limits::default());
     let mut names = Vocabulary::new();
     messages.retain(|message| {
-        if scanner.scan(message, &Vocabulary::new(), &limits, RecordOptions::ALL, &mut document).is_err() {
+        if scanner.scan(message, &Vocabulary::new(), &limits, ScanOptions::ALL, &mut document).is_err() {
             return false;
         }
         for attribute in &document.attributes {
@@ -80,9 +80,9 @@ fn main() -> std::io::Result<()> {
     println!("{} of {count} messages, {} bytes each", messages.len(), bytes / messages.len().max(1));
     for (label, vocabulary) in [("no name known", &Vocabulary::new()), ("every name known", &names)] {
         for options in [
-            RecordOptions { attributes: false, text: false },
-            RecordOptions { attributes: true, text: false },
-            RecordOptions::ALL,
+            ScanOptions { attributes: false, text: false },
+            ScanOptions { attributes: true, text: false },
+            ScanOptions::ALL,
         ] {
             time(&format!("{label}, {options:?}"), &messages, |message| {
                 scanner.scan(message, vocabulary, &limits, options, &mut document).expect("checked before");

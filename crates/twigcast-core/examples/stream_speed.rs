@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use twigcast_core::document::{Document, Message};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode};
@@ -26,11 +26,11 @@ fn main() {
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
     let (mut scanner, mut document) = (Scanner::new(), Document::default());
     let mut names: Vec<String> = Vec::new();
-    let mut scan = |source: &[u8], options: RecordOptions, document: &mut Document| {
+    let mut scan = |source: &[u8], options: ScanOptions, document: &mut Document| {
         scanner.scan(source, &vocabulary, &limits, options, document).expect("well-formed");
     };
     for source in &messages {
-        scan(source, RecordOptions::ALL, &mut document);
+        scan(source, ScanOptions::ALL, &mut document);
         let message = Message { source, document: &document };
         let elements = (1..document.nodes.len()).filter(|&id| document.nodes[id].name.local.as_u32() == 0);
         let elements = elements.filter(|&id| source[document.nodes[id].span.start as usize..].starts_with(b"<"));
@@ -44,7 +44,7 @@ fn main() {
     let dictionary = Dictionary::new(names.iter().map(String::as_str)).expect("names");
     println!("{} messages, {} names", messages.len(), names.len());
     let per_message = |seconds: f64| seconds * 1e6 / messages.len() as f64;
-    for options in [RecordOptions::ALL, RecordOptions { attributes: false, text: false }] {
+    for options in [ScanOptions::ALL, ScanOptions { attributes: false, text: false }] {
         let text = best(|| messages.iter().for_each(|source| scan(source, options, black_box(&mut document))));
         println!("{options:?}: text {:.2} us", per_message(text));
         for (what, names) in [
@@ -55,7 +55,7 @@ fn main() {
             let streams: Vec<Vec<u8>> = messages
                 .iter()
                 .map(|source| {
-                    scan(source, RecordOptions::ALL, &mut document);
+                    scan(source, ScanOptions::ALL, &mut document);
                     encode(Message { source, document: &document }, names)
                 })
                 .collect();

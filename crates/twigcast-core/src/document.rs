@@ -3,15 +3,33 @@
 //! Node 0 is the document node. A node's descendants are the nodes after it up to (not including) `end`, so a subtree is
 //! a range, a walk needs no stack and a message of any depth cannot exhaust one. Nothing is copied out of the message:
 //! text and attribute values are byte ranges, decoded (references, CDATA, line ends) only when somebody asks.
+//!
+//! ```
+//! use twigcast_core::document::{Document, Message};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::scan::{ScanOptions, Scanner};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (source, mut document) = (b"<a><b>1</b><b>2</b></a>", Document::default());
+//! let vocabulary = Vocabulary::new();
+//! Scanner::new().scan(source, &vocabulary, &Limits::default(), ScanOptions::ALL, &mut document).expect("well-formed");
+//! let message = Message { source, document: &document };
+//! let values: Vec<_> = document.children(1).map(|node| message.string_value(node)).collect();
+//! assert_eq!(values, ["1", "2"]);
+//! // All below the root element is the range from it to its end.
+//! assert_eq!(document.nodes[1].end as usize, document.nodes.len());
+//! ```
 
 use std::borrow::Cow;
 
+use crate::ids::AttributeId;
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Index of a node in [`Document::nodes`], in document order.
+///
+/// It is a plain number, unlike most ids: subtrees are ranges of these, walks add one, and `end` compares with the length of
+/// the table.
 pub type NodeId = u32;
-/// Index of an attribute in [`Document::attributes`], in document order.
-pub type AttributeId = u32;
 
 /// "No node": parent of the document node, end of a list.
 pub const NO_NODE: NodeId = u32::MAX;
@@ -67,10 +85,10 @@ pub struct Node {
     pub span: ByteRange,
     /// Element: one past the `>` of the start tag (equals `span.end` when the tag is empty-element).
     pub content_start: u32,
-    /// Element: first entry in [`Document::attributes`]; the range ends where `attributes_end` says.
-    pub attributes_start: AttributeId,
+    /// Element: index of the first entry in [`Document::attributes`]; see [`Document::attribute_ids`].
+    pub attributes_start: u32,
     /// Element: one past the last attribute.
-    pub attributes_end: AttributeId,
+    pub attributes_end: u32,
 }
 
 /// One attribute (namespace declarations are not attributes; see [`NamespaceDeclaration`]).
@@ -110,7 +128,17 @@ pub struct Document {
     pub attributes: Vec<Attribute>,
     /// All namespace declarations in document order.
     pub declarations: Vec<NamespaceDeclaration>,
+    /// The attributes that the message declares as IDs.
+    pub id_attributes: Vec<IdAttribute>,
 }
+
+/// The name of an element and that of its attribute, as written.
+pub type IdAttribute = (Box<[u8]>, Box<[u8]>);
+
+/// What a message may cost on top of the limits on visits, for each of its nodes and for each 64 bytes: so a query that takes
+/// time in proportion to the message is decided whatever the message's size.
+const VISITS_PER_NODE: u64 = 128;
+const VISITS_PER_64_BYTES: u64 = 32;
 
 /// A document together with the bytes it was scanned from: what an evaluator works on.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +155,7 @@ impl Document {
         self.nodes.clear();
         self.attributes.clear();
         self.declarations.clear();
+        self.id_attributes.clear();
     }
 
     /// Returns the first child, [`NO_NODE`] if there is none.
@@ -155,6 +184,13 @@ impl Document {
         })
     }
 
+    /// Returns the ids of the attributes of an element, in document order.
+    #[inline]
+    pub fn attribute_ids(&self, element: NodeId) -> impl Iterator<Item = AttributeId> + use<> {
+        let node = &self.nodes[element as usize];
+        (node.attributes_start..node.attributes_end).map(AttributeId::from_u32)
+    }
+
     /// Returns the attributes of an element, in document order.
     #[inline]
     pub fn attributes_of(&self, element: NodeId) -> &[Attribute] {
@@ -164,6 +200,11 @@ impl Document {
 }
 
 impl<'a> Message<'a> {
+    /// Returns what the message may cost on top of the limits on visits, because of its size.
+    pub fn visits_of_size(self) -> u64 {
+        VISITS_PER_NODE * self.document.nodes.len() as u64 + VISITS_PER_64_BYTES * (self.source.len() as u64 / 64)
+    }
+
     /// Returns the value of a text node.
     pub fn text(&self, node: NodeId) -> Cow<'a, str> {
         let node = &self.document.nodes[node as usize];
@@ -199,7 +240,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Bytes that the scanner has accepted, as text.
+/// Returns bytes as text, which the scanner has accepted as such.
 #[inline]
 fn utf8(bytes: &[u8]) -> &str {
     // The scanner validated the whole message; a span never cuts a character. Validating again is cheap and keeps this

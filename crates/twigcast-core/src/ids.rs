@@ -3,6 +3,16 @@
 //! Each kind of id is a type of its own, so that the id of a state cannot stand where the id of a query is meant. An id
 //! takes the four bytes of its number and costs nothing at run time. Further reserved ids are constants beside the table
 //! that they belong to.
+//!
+//! ```
+//! use twigcast_core::ids::{DfaId, StateId};
+//!
+//! let state = StateId::new(7);
+//! assert_eq!((state.index(), state.as_u32()), (7, 7));
+//! assert_ne!(state, StateId::ABSENT);
+//! // `DfaId::new(7) == state` does not compile: these are ids of different tables.
+//! assert_eq!(DfaId::new(7).index(), state.index());
+//! ```
 
 /// The number of a live subscription: small, stable while it lives, reused after removal.
 ///
@@ -101,6 +111,8 @@ macro_rules! define_ids {
 }
 
 define_ids! {
+    /// An attribute of a message: its index in document order.
+    AttributeId;
     /// A namespace name (URI) of the vocabulary. Equal ids mean equal URIs, except
     /// [`NamespaceId::UNKNOWN`], which stands for every URI that no query mentions.
     NamespaceId;
@@ -122,6 +134,25 @@ define_ids! {
     PathNodeId;
     /// A state of the product DFA.
     ProductStateId;
+    /// A text of a string arena: its position there.
+    StringId;
+    /// An atom: a comparison of an attribute or text with a constant. Its lowest bit tells comparisons that may hold in
+    /// great numbers from others (see [`AtomId::is_comparison`]).
+    AtomId;
+    /// A branch: a part of nested paths.
+    BranchId;
+    /// A compiled query that does not fit into the four bytes that most take.
+    OtherQueryId;
+    /// A trigger: the element of a path at which the rest of a query is tested.
+    TriggerId;
+    /// A twig: a query that is decided by a structural condition at an element.
+    TwigId;
+    /// The accesses of a query that wait on one path.
+    AccessId;
+    /// An operand that accesses look at.
+    OperandId;
+    /// A condition of accesses.
+    ConditionId;
     /// A shape of subtrees.
     ShapeId;
     /// A structural condition of triggers. An id is never used twice, so what was decided under it stays true.
@@ -134,13 +165,13 @@ define_ids! {
     SharedPathId;
     /// The constant part of results.
     SkeletonId;
-    /// A binding path of the catalog.
+    /// A binding path of the batch queries.
     BindingPathId;
-    /// A binding path of the catalog with a path relative to its bindings.
+    /// A binding path of the batch queries with a path relative to its bindings.
     ComparedPathId;
-    /// The queries of the catalog that ask for one condition.
+    /// The batch queries that ask for one condition.
     ConditionClassId;
-    /// What the catalog's queries make of the bindings of one path.
+    /// What the batch queries make of the bindings of one path.
     ResultPlanId;
     /// A label path of the data guide.
     GuideNodeId;
@@ -167,6 +198,8 @@ define_ids! {
     /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
     /// afterwards.
     ConjunctionId;
+    /// What a conjunction stands for to whoever put it into the index: one neighbour, or one of several parts of it.
+    RouteLabel;
     /// A set of route labels that conjunctions have in common.
     RouteLabelSetId;
 }

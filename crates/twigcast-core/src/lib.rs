@@ -3,8 +3,9 @@
 //! Where things live, in the order a message passes them:
 //! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
 //! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
+//! - [`records`]: large documents to messages, while they arrive
 //! - [`query`]: text to algebra
-//! - [`analysis`]: what can be told of a query without a message
+//! - [`analysis`]: what is known of a query without a message
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
@@ -28,11 +29,15 @@ pub mod limits;
 pub mod plan;
 pub mod predicate;
 pub mod query;
+pub mod records;
 pub mod rewrite;
 pub mod scan;
 pub mod simd;
 pub mod snapshot;
 pub mod stream;
+#[cfg(test)]
+#[path = "../tests/testing/random.rs"]
+mod testing;
 pub mod twig;
 pub mod util;
 pub mod vocabulary;

@@ -17,10 +17,27 @@ pub struct Limits {
     pub query_nesting_max: usize,
     /// Bytes that the lazily built automata and memo tables may take, per matching thread.
     pub cache_bytes_max: usize,
-    /// Nodes that one query may look at in one message where it is evaluated by itself.
+    /// Visits of one query in one message, where it is evaluated by itself; what the message's size adds to
+    /// `message_visits_max` comes on top.
     pub query_visits_max: usize,
+    /// Visits of all queries together in one message, of about 5 ns each; 128 for each of its nodes and 32 for each 64 bytes
+    /// come on top.
+    pub message_visits_max: usize,
+    /// The same for the queries of each group of subscriptions, of those that are evaluated by themselves.
+    pub group_visits_max: usize,
+    /// Messages on which a query may overrun before it is set aside for some messages; 0: it never is.
+    pub overruns_max: usize,
     /// Bytes of one For-Where-Return result.
     pub result_bytes_max: usize,
+    /// Bytes of the different results of one message together.
+    pub message_result_bytes_max: usize,
+}
+
+impl Limits {
+    /// Returns what one query may visit in a message whose size adds so many visits.
+    pub fn query_visits(&self, visits_of_size: u64) -> u64 {
+        visits_of_size.saturating_add(self.query_visits_max as u64)
+    }
 }
 
 impl Default for Limits {
@@ -34,7 +51,11 @@ impl Default for Limits {
             query_nesting_max: 100,
             cache_bytes_max: 64 << 20,
             query_visits_max: 10_000_000,
+            message_visits_max: 10_000_000,
+            group_visits_max: 10_000_000,
+            overruns_max: 3,
             result_bytes_max: 256 << 20,
+            message_result_bytes_max: 1 << 30,
         }
     }
 }

@@ -1,60 +1,25 @@
 //! Queries are looked at only where a value leads to them; they match where the evaluator says so all the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod testing;
 
-use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
-use twigcast_core::query::ast::Expr;
-use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{RecordOptions, Scanner};
-use twigcast_core::vocabulary::Vocabulary;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn one(&mut self, of: &[&'static str]) -> &'static str {
-        of[self.below(of.len())]
-    }
-}
+use testing::{Messages, Oracle, Paths, Random, matching_keys};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const TEXTS: [&str; 14] =
     ["", "1", "2", "3.5", "-1", " 2 ", "02", "abc", "abd", "ab", "b", "x abc y", "ABC", "caf\u{e9}"];
+const MESSAGES: Messages = Messages {
+    names: &NAMES,
+
+    attributes: (&["x", "y"], 33),
+    values: &TEXTS,
+    contents: (&TEXTS, 40),
+    children: (4, 5),
+    ..Messages::EMPTY
+};
 const PARTS: [&str; 9] = ["a", "ab", "abc", "b", "c", "x ", "1", "\u{e9}", "zz"];
-
-fn element(random: &mut Random, depth: usize, out: &mut String) {
-    let name = random.one(&NAMES);
-    *out += &format!("<{name}");
-    for attribute in ["x", "y"] {
-        if random.below(3) == 0 {
-            *out += &format!(" {attribute}='{}'", random.one(&TEXTS));
-        }
-    }
-    *out += ">";
-    if random.below(3) > 0 {
-        *out += random.one(&TEXTS);
-    }
-    for _ in 0..if depth > 4 { 0 } else { random.below(4) } {
-        element(random, depth + 1, out);
-        if random.below(5) == 0 {
-            *out += random.one(&TEXTS);
-        }
-    }
-    *out += &format!("</{name}>");
-}
-
-fn message(random: &mut Random) -> String {
-    let mut out = String::new();
-    element(random, 0, &mut out);
-    out
-}
 
 fn constant(random: &mut Random) -> String {
     match random.below(3) {
@@ -125,17 +90,15 @@ fn condition(random: &mut Random, depth: usize) -> String {
 }
 
 fn steps(random: &mut Random, depth: usize) -> String {
-    let mut out = String::new();
-    for step in 0..=random.below(3) {
-        if step > 0 {
-            out += random.one(&["/", "/", "//"]);
-        }
-        out += random.one(&["a", "b", "c", "d", "*", "node()"]);
+    let tests = ["a", "b", "c", "d", "*", "node()"];
+    let paths = Paths { starts: &[""], between: &["/", "/", "//"], tests: &tests, steps_max: 3 };
+    paths.with_predicates(random, &mut |random| {
+        let mut predicates = String::new();
         while random.below(3) == 0 {
-            out += &format!("[{}]", condition(random, depth + 1));
+            predicates += &format!("[{}]", condition(random, depth + 1));
         }
-    }
-    out
+        predicates
+    })
 }
 
 fn query(random: &mut Random) -> String {
@@ -155,51 +118,15 @@ fn query(random: &mut Random) -> String {
     }
 }
 
-/// Queries by text, parsed for the evaluator once.
-struct Oracle {
-    vocabulary: Vocabulary,
-    exprs: BTreeMap<String, Expr>,
-}
-
-impl Oracle {
-    fn parse(&mut self, text: &str) {
-        let (limits, context) = (Limits::default(), QueryContext::default());
-        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
-        let parsed = query::parse(text, &options, &mut self.vocabulary);
-        let Ok(Query::XPath(expr)) = parsed else { panic!("{text}: {parsed:?}") };
-        self.exprs.insert(text.to_owned(), expr);
-    }
-
-    fn matching(&self, texts: impl Iterator<Item = String>, source: &str) -> BTreeSet<String> {
-        let mut document = Document::default();
-        let limits = Limits::default();
-        Scanner::new()
-            .scan(source.as_bytes(), &self.vocabulary, &limits, RecordOptions::ALL, &mut document)
-            .expect(source);
-        let message = Message { source: source.as_bytes(), document: &document };
-        let evaluator = Evaluator::new(message, &self.vocabulary, &[]);
-        texts.filter(|text| evaluator.boolean(&self.exprs[text], Context::DOCUMENT).expect(text)).collect()
-    }
-}
-
-fn matching(engine: &Engine, matcher: &mut Matcher, source: &str) -> BTreeSet<String> {
-    engine.run(matcher, source.as_bytes()).expect(source);
-    assert_eq!(engine.failures(matcher), []);
-    let mut slots = Vec::new();
-    engine.slots(matcher, &mut slots);
-    slots.iter().map(|&slot| engine.key(slot).expect("a live slot").to_owned()).collect()
-}
-
 fn check(seed: u64, queries: usize, rounds: usize, cache_bytes_max: usize) {
     println!("seed {seed}, {queries} queries");
     let mut random = Random(seed);
-    let mut oracle = Oracle { vocabulary: Vocabulary::new(), exprs: BTreeMap::new() };
+    let mut oracle = Oracle::default();
     let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
     let (mut matcher, mut live) = (Matcher::new(), Vec::new());
     for round in 0..rounds {
         for _ in 0..if round == 0 { queries } else { 1 + queries / 20 } {
             let text = query(&mut random);
-            oracle.parse(&text);
             engine.add(&text, &text, &QueryContext::default(), true).expect(&text);
             live.push(text);
         }
@@ -212,9 +139,10 @@ fn check(seed: u64, queries: usize, rounds: usize, cache_bytes_max: usize) {
         if round % 4 == 3 {
             engine.compact();
         }
-        let source = message(&mut random);
-        let expected = oracle.matching(live.iter().cloned(), &source);
-        let result = matching(&engine, &mut matcher, &source);
+        let source = MESSAGES.one(&mut random);
+        let expected = oracle.matching(live.iter().map(String::as_str), &source);
+        let result = matching_keys(&engine, &mut matcher, &source);
+        let result = result.iter().map(String::as_str).collect();
         let wrong: Vec<_> = expected.symmetric_difference(&result).collect();
         assert!(wrong.is_empty(), "seed {seed}, round {round}, message {source}: {wrong:#?}");
     }
@@ -235,7 +163,7 @@ fn a_hundred_queries_that_come_and_go() {
 }
 
 #[test]
-fn queries_without_room_for_an_automaton() {
+fn queries_over_message_limit_for_an_automaton() {
     (2_000..2_004).for_each(|seed| check(seed, 100, 12, 1));
 }
 

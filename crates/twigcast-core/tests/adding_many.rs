@@ -1,23 +1,14 @@
 //! Adding many subscriptions at once is adding each.
 
+mod testing;
+
 use std::collections::BTreeMap;
 
 use twigcast_core::engine::{BulkReport, Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
-}
+use testing::{Paths, Random};
 
 const MESSAGES: [&str; 3] = [
     "<a><b><c/></b><b/></a>",
@@ -25,13 +16,16 @@ const MESSAGES: [&str; 3] = [
     "<b><a><a><b n='1'/></a></a></b>",
 ];
 
+const PATHS: Paths = Paths {
+    starts: &["/", "//", "/", " / "],
+    between: &["/", "//", "/", " / "],
+    tests: &["a", "b", "c", "*", "p:a", "q:b"],
+    steps_max: 4,
+};
+
 /// A path, often one that came before, sometimes with a condition or spelled in an odd way; sometimes none at all.
 fn query(random: &mut Random) -> String {
-    let mut text = String::new();
-    for _ in 0..1 + random.below(4) {
-        text += random.of(&["/", "//", "/", " / "]);
-        text += random.of(&["a", "b", "c", "*", "p:a", "q:b"]);
-    }
+    let text = PATHS.one(random);
     match random.below(10) {
         0 => text + "[@n = 1]",
         1 => text + "[b]",
@@ -43,7 +37,7 @@ fn query(random: &mut Random) -> String {
 
 /// All that can be told of an engine.
 fn told(engine: &Engine) -> (Vec<(String, String)>, BTreeMap<&'static str, usize>) {
-    let held = engine.subscriptions().map(|(key, text, _)| (key.to_owned(), text.into_owned())).collect();
+    let held = engine.subscriptions().map(|one| (one.key.to_owned(), one.text.into_owned())).collect();
     let mut statistics = engine.statistics();
     // What is kept in reserve for more may differ.
     statistics.retain(|name, _| !name.ends_with("_bytes"));
@@ -63,8 +57,8 @@ fn adding_many_is_adding_each() {
         let mut random = Random(seed);
         let namespaces = [("p", "urn:x"), ("q", "urn:x")].map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()));
         let contexts = [
-            QueryContext { namespaces: namespaces.into(), dialect: Dialect::XPath },
-            QueryContext { namespaces: [("p".to_owned(), "urn:y".to_owned())].into(), dialect: Dialect::Legacy },
+            QueryContext::new(namespaces.into(), Dialect::XPath),
+            QueryContext::new([("p".to_owned(), "urn:y".to_owned())].into(), Dialect::Legacy),
         ];
         let (mut at_once, mut one_by_one) = (Engine::new(Limits::default()), Engine::new(Limits::default()));
         let (mut matcher, mut other) = (Matcher::new(), Matcher::new());

@@ -2,21 +2,12 @@
 //! plain search: on their own elements and on ancestors, few and many at a state, in flat and in deep messages, as they
 //! come and go, with memory and without.
 
+mod testing;
+
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
+use testing::Random;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const ATTRIBUTES: [&str; 3] = ["x", "y", "longer-name"];

@@ -46,11 +46,9 @@ fn wide_message(fan: usize) -> String {
 fn many_new_queries_that_select_nearly_everything_take_bounded_memory() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
-    let context = |number: usize| QueryContext {
-        // Queries of different contexts are different, so that each place is told of each of them.
-        namespaces: BTreeMap::from([("p".to_owned(), format!("urn:{number}"))]),
-        dialect: Dialect::XPath,
-    };
+    // Queries of different contexts are different, so that each place is told of each of them.
+    let context =
+        |number: usize| QueryContext::new(BTreeMap::from([("p".to_owned(), format!("urn:{number}"))]), Dialect::XPath);
     let bulk = (0..30 * 30 * 30).map(|number| format!("/r/a{}/b{}/c{}", number / 900, number / 30 % 30, number % 30));
     // So many that what comes is not merged with them.
     bulk.for_each(|text| _ = engine.add(&text, &text, &QueryContext::default(), false).expect("a query"));

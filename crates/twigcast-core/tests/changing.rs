@@ -1,24 +1,15 @@
 //! A population that changes at random all the time: it holds what was left in it, answers like one that was made
 //! afresh, and answers given before stay what they were.
 
+mod testing;
+
 use std::collections::BTreeMap;
 
 use twigcast_core::engine::{Answer, Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
-}
+use testing::{Paths, Random};
 
 const MESSAGES: [&str; 4] = [
     "<a><b><c/></b><b/></a>",
@@ -28,9 +19,9 @@ const MESSAGES: [&str; 4] = [
 ];
 
 fn contexts() -> Vec<QueryContext> {
-    let with = |pairs: &[(&str, &str)], dialect| QueryContext {
-        namespaces: pairs.iter().map(|&(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect(),
-        dialect,
+    let with = |pairs: &[(&str, &str)], dialect| {
+        let namespaces = pairs.iter().map(|&(prefix, uri)| (prefix.to_owned(), uri.to_owned()));
+        QueryContext::new(namespaces.collect(), dialect)
     };
     vec![
         with(&[], Dialect::XPath),
@@ -42,11 +33,9 @@ fn contexts() -> Vec<QueryContext> {
 
 /// A path in one of several spellings, sometimes with a condition.
 fn query(random: &mut Random) -> String {
-    let mut text = String::new();
-    for _ in 0..1 + random.below(3) {
-        text += *random.of(&["/", "//", "/", " / ", "/child::"]);
-        text += *random.of(&["a", "b", "c", "*"]);
-    }
+    let separators = ["/", "//", "/", " / ", "/child::"];
+    let paths = Paths { starts: &separators, between: &separators, tests: &["a", "b", "c", "*"], steps_max: 3 };
+    let text = paths.one(random);
     match random.below(8) {
         0 => text + "[@n]",
         1 => text + "[. = 1]",
@@ -88,10 +77,10 @@ fn a_population_that_changes_answers_like_one_made_afresh() {
             if random.below(3) == 0 {
                 assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
             } else {
-                let (mut text, mut context) = (query(&mut random), random.of(&contexts));
+                let (mut text, mut context) = (query(&mut random), &contexts[random.below(contexts.len())]);
                 if random.below(3) == 0 {
                     // The same text in the first context, so that queries are shared.
-                    (text, context) = ((*random.of(&["/a/b", "//c", "/a//*"])).to_owned(), &contexts[0]);
+                    (text, context) = ((random.one(&["/a/b", "//c", "/a//*"])).to_owned(), &contexts[0]);
                 }
                 engine.add(&key, &text, context, true).expect("a valid query");
                 expected.insert(key, (text, context.clone()));
@@ -107,7 +96,7 @@ fn a_population_that_changes_answers_like_one_made_afresh() {
             }
             let held: BTreeMap<_, _> = engine
                 .subscriptions()
-                .map(|(key, text, context)| (key.to_owned(), (text.into_owned(), context.clone())))
+                .map(|one| (one.key.to_owned(), (one.text.into_owned(), one.context.clone())))
                 .collect();
             assert_eq!(held, expected);
             let mut fresh = Engine::new(Limits::default());
@@ -132,7 +121,7 @@ fn what_is_gone_leaves_nothing_behind() {
     for round in 0..3 {
         for number in 0..2_000 {
             let namespaces = BTreeMap::from([("p".to_owned(), format!("urn:{}", number % 50))]);
-            let context = QueryContext { namespaces, dialect: Dialect::XPath };
+            let context = QueryContext::new(namespaces, Dialect::XPath);
             let text = format!("/p:a/b{}", number % 20);
             engine.add(&format!("{number}"), &text, &context, false).expect("a valid query");
         }
@@ -184,7 +173,7 @@ fn names_that_nobody_mentions_any_more_are_let_go() {
     }
     assert!(names_max < 70_000, "{names_max}");
     let held: Vec<(String, String)> =
-        engine.subscriptions().map(|(key, text, _)| (key.to_owned(), text.into_owned())).collect();
+        engine.subscriptions().map(|one| (one.key.to_owned(), one.text.into_owned())).collect();
     assert_eq!(held, stay.map(|(key, text)| (key.to_owned(), text.to_owned())));
 }
 
@@ -195,7 +184,7 @@ fn message(random: &mut Random) -> String {
     let mut text = "<r xmlns:p='urn:x'>".to_owned();
     let mut open = Vec::new();
     for _ in 0..2 + random.below(60) {
-        let name = *random.of(&NAMES);
+        let name = random.one(&NAMES);
         let name = if random.below(6) == 0 { format!("p:{name}") } else { name.to_owned() };
         text += &if random.below(4) == 0 { format!("<{name} n='1'>") } else { format!("<{name}>") };
         open.push(name);
@@ -210,12 +199,13 @@ fn message(random: &mut Random) -> String {
 }
 
 fn path_query(random: &mut Random) -> String {
-    let mut text = random.of(&["/r", "/r", "/*", "/"]).to_string();
-    for _ in 0..1 + random.below(4) {
-        text += *random.of(&["/", "/", "//"]);
-        text += *random.of(&["a", "b", "c", "d", "e", "f", "*", "p:a", "p:*", "*:b"]);
-    }
-    let text = text.replace("///", "//");
+    let paths = Paths {
+        starts: &["/r/", "/r/", "/r//", "/*/", "/*//", "//"],
+        between: &["/", "/", "//"],
+        tests: &["a", "b", "c", "d", "e", "f", "*", "p:a", "p:*", "*:b"],
+        steps_max: 4,
+    };
+    let text = paths.one(random);
     match random.below(12) {
         0 => text + "[@n]",
         1 => text + "[@n = 1]",
@@ -228,7 +218,7 @@ fn path_query(random: &mut Random) -> String {
 /// The names that queries are made of.
 fn context() -> QueryContext {
     let namespaces = BTreeMap::from([("p".to_owned(), "urn:x".to_owned())]);
-    QueryContext { namespaces, dialect: Dialect::XPath }
+    QueryContext::new(namespaces, Dialect::XPath)
 }
 
 /// An engine with so many paths, and these by key.
@@ -252,8 +242,8 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
         println!("seed {seed}");
         let mut random = Random(seed);
         let context = context();
-        let cache_bytes_max = *random.of(&[1 << 26, 1 << 26, 1 << 18, 1 << 15]);
-        let count = *random.of(&[0, 20, 300]);
+        let cache_bytes_max = random.one(&[1 << 26, 1 << 26, 1 << 18, 1 << 15]);
+        let count = random.one(&[0, 20, 300]);
         let (mut engine, mut expected) = with_paths(&mut random, count, cache_bytes_max);
         let mut matcher = Matcher::new();
         let mut messages: Vec<String> = (0..30).map(|_| message(&mut random)).collect();
@@ -269,7 +259,7 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
                 assert_eq!(result, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
             }
             messages[random.below(30)] = message(&mut random);
-            for _ in 0..*random.of(&[1, 10, 120]) {
+            for _ in 0..random.one(&[1, 10, 120]) {
                 let key = format!("key {}", random.below(400));
                 if random.below(3) == 0 {
                     assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
@@ -296,7 +286,7 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
 #[test]
 fn what_every_element_is_asked_is_not_kept_with_each_place() {
     const NAMES: usize = 1_500;
-    let context = QueryContext { namespaces: BTreeMap::new(), dialect: Dialect::XPath };
+    let context = QueryContext::new(BTreeMap::new(), Dialect::XPath);
     let parts: String = (0..NAMES).map(|n| format!("<n{n}><x a='{}' b='1'/></n{n}>", n % 7)).collect();
     let message = format!("<r>{parts}</r>");
     let everywhere = |n: usize| format!("//*[@a = '{n}']");
@@ -358,9 +348,9 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
         let mut random = Random(seed);
         let context = context();
         // With little memory, places cannot be told of all that is new at once.
-        let cache_bytes_max = *random.of(&[1 << 26, 1 << 26, 1 << 18, 1 << 16]);
+        let cache_bytes_max = random.one(&[1 << 26, 1 << 26, 1 << 18, 1 << 16]);
         // Of few queries, many label paths lead to the same states.
-        let count = *random.of(&[4, 20, 500]);
+        let count = random.one(&[4, 20, 500]);
         let (mut engine, mut expected) = with_paths(&mut random, count, cache_bytes_max);
         let mut matcher = Matcher::new();
         let mut messages: Vec<String> = (0..20).map(|_| message(&mut random)).collect();
@@ -373,7 +363,7 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
             if brings_new {
                 messages[random.below(20)] = message(&mut random);
             }
-            for _ in 0..*random.of(&[1, 1, 3, 30, 200]) {
+            for _ in 0..random.one(&[1, 1, 3, 30, 200]) {
                 let key = format!("key {}", random.below(300));
                 if random.below(4) == 0 {
                     assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
@@ -394,8 +384,8 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
                 fresh.add(key, text, &context, false).expect("a valid query");
             }
             let mut afresh = Matcher::new();
-            for _ in 0..*random.of(&[1, 5, 20]) {
-                let message = random.of(&messages);
+            for _ in 0..random.one(&[1, 5, 20]) {
+                let message = &messages[random.below(messages.len())];
                 let (result, _) = keys(&engine, &mut matcher, message);
                 assert_eq!(result, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
             }

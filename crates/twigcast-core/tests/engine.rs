@@ -1,87 +1,41 @@
 //! The shared structures against the evaluator alone, on random messages and queries, in every configuration.
 
-use std::collections::BTreeSet;
+mod testing;
 
-use twigcast_core::document::{Document, Message};
+use std::collections::{BTreeMap, BTreeSet};
+
 use twigcast_core::engine::{AddError, Engine, Matcher, QueryContext};
-use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
-use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::snapshot;
-use twigcast_core::vocabulary::Vocabulary;
 
-/// A small generator of our own (SplitMix64), so that a seed means the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[self.below(list.len())]
-    }
-}
+use testing::{Messages, Oracle, Paths, Random, matching_keys};
 
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "p:a", "p:b", "unheard-of"];
 const QUERY_NAMES: [&str; 9] = ["a", "b", "c", "d", "p:a", "p:b", "*", "p:*", "*:a"];
 const ATTRIBUTES: [&str; 3] = ["x", "y", "p:x"];
 const VALUES: [&str; 6] = ["1", "2", "02", "ab", "", " 2 "];
 
-fn message(random: &mut Random) -> String {
-    let mut out = String::new();
-    element(random, 0, &mut out, " xmlns:p='urn:p'");
-    out
-}
-
-fn element(random: &mut Random, depth: usize, out: &mut String, extra: &str) {
-    let name = random.pick(&NAMES);
-    out.push_str(&format!("<{name}{extra}"));
-    for attribute in ATTRIBUTES {
-        if random.chance(30) {
-            out.push_str(&format!(" {attribute}='{}'", random.pick(&VALUES)));
-        }
-    }
-    out.push('>');
-    let children = if depth > 5 { 0 } else { random.below(4) };
-    for _ in 0..children {
-        if random.chance(35) {
-            out.push_str(random.pick(&["1", "2", "ab", " ", "<!--note-->", "<?go now?>", "<![CDATA[ab]]>", "&#50;"]));
-        }
-        element(random, depth + 1, out, "");
-    }
-    if random.chance(40) {
-        out.push_str(random.pick(&VALUES));
-    }
-    out.push_str(&format!("</{name}>"));
-}
+const MESSAGES: Messages = Messages {
+    names: &NAMES,
+    declarations: " xmlns:p='urn:p'",
+    attributes: (&ATTRIBUTES, 30),
+    values: &VALUES,
+    contents: (&["1", "2", "02", "ab", " ", " 2 ", "<!--note-->", "<?go now?>", "<![CDATA[ab]]>", "&#50;"], 30),
+    children: (4, 6),
+    ..Messages::EMPTY
+};
 
 fn path(random: &mut Random, depth: usize, start: &str) -> String {
-    let mut out = String::from(start);
-    for step in 0..=random.below(3) {
-        if step > 0 {
-            out.push_str(if random.chance(30) { "//" } else { "/" });
-        }
-        out.push_str(random.pick(&QUERY_NAMES));
+    let paths = Paths { starts: &[start], between: &["/", "/", "//"], tests: &QUERY_NAMES, steps_max: 3 };
+    let mut out = paths.with_predicates(random, &mut |random| {
+        let mut predicates = String::new();
         while random.chance(25) {
-            out.push_str(&format!("[{}]", predicate(random, depth + 1)));
+            predicates += &format!("[{}]", predicate(random, depth + 1));
         }
-    }
+        predicates
+    });
     if random.chance(10) {
-        out.push_str(random.pick(&[
+        out.push_str(random.one(&[
             "/@x",
             "/text()",
             "//@p:x",
@@ -95,9 +49,9 @@ fn path(random: &mut Random, depth: usize, start: &str) -> String {
 }
 
 fn predicate(random: &mut Random, depth: usize) -> String {
-    let value = random.pick(&VALUES);
-    let operator = random.pick(&["=", "!=", "<", "<=", ">", ">=", "=", "="]);
-    let attribute = random.pick(&ATTRIBUTES);
+    let value = random.one(&VALUES);
+    let operator = random.one(&["=", "!=", "<", "<=", ">", ">=", "=", "="]);
+    let attribute = random.one(&ATTRIBUTES);
     let constant = match random.below(3) {
         0 => format!("{}", random.below(3)),
         _ => format!("'{value}'"),
@@ -122,19 +76,19 @@ fn predicate(random: &mut Random, depth: usize) -> String {
 
 fn query(random: &mut Random) -> String {
     let absolute = |random: &mut Random| {
-        let start = random.pick(&["/", "//", "//"]);
+        let start = random.one(&["/", "//", "//"]);
         path(random, 0, start)
     };
     match random.below(16) {
         14 => random
-            .pick(&["//text()", "//text()[. = '2']", "//@x[. = 1]", "//text()[2]", "/descendant::text()[2]"])
+            .one(&["//text()", "//text()[. = '2']", "//@x[. = 1]", "//text()[2]", "/descendant::text()[2]"])
             .into(),
         15 => "//*[text()[1] = 'ab']".into(),
         0 => format!("{} | {}", absolute(random), absolute(random)),
         1 => format!("{} and {}", absolute(random), absolute(random)),
         2 => format!("not({})", absolute(random)),
         3 => format!("count({}) = {}", absolute(random), random.below(3)),
-        4 => format!("{} = '{}'", absolute(random), random.pick(&VALUES)),
+        4 => format!("{} = '{}'", absolute(random), random.one(&VALUES)),
         5 => format!("starts-with(string({}), 'a')", absolute(random)),
         _ => absolute(random),
     }
@@ -142,28 +96,6 @@ fn query(random: &mut Random) -> String {
 
 fn context() -> QueryContext {
     QueryContext { namespaces: [("p".to_owned(), "urn:p".to_owned())].into(), ..QueryContext::default() }
-}
-
-/// What the evaluator alone says.
-fn oracle(text: &str, source: &str) -> bool {
-    let limits = Limits::default();
-    let context = context();
-    let mut vocabulary = Vocabulary::new();
-    let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
-    let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
-    let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
-    let message = Message { source: source.as_bytes(), document: &document };
-    Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
-}
-
-fn matches(engine: &Engine, matcher: &mut Matcher, source: &str) -> BTreeSet<String> {
-    engine.run(matcher, source.as_bytes()).expect(source);
-    assert_eq!(engine.failures(matcher), []);
-    let mut slots = Vec::new();
-    engine.slots(matcher, &mut slots);
-    assert!(slots.is_sorted());
-    slots.iter().map(|&slot| engine.key(slot).expect("a live slot").to_owned()).collect()
 }
 
 fn engine_of(queries: &[String], limits: Limits) -> Engine {
@@ -179,25 +111,21 @@ fn shared_structures_agree_with_the_evaluator_in_every_configuration() {
     for seed in 0..60 {
         let mut random = Random(seed);
         let queries: Vec<String> = (0..120).map(|_| query(&mut random)).collect();
-        let messages: Vec<String> = (0..12).map(|_| message(&mut random)).collect();
+        let messages: Vec<String> = (0..12).map(|_| MESSAGES.one(&mut random)).collect();
         let ample = engine_of(&queries, Limits::default());
         // Too small for a single state: the NFA runs. Small: the caches overflow again and again.
         let none = engine_of(&queries, Limits { cache_bytes_max: 1, ..Limits::default() });
         let little = engine_of(&queries, Limits { cache_bytes_max: 30_000, ..Limits::default() });
         let (mut first, mut second, mut third) = (Matcher::new(), Matcher::new(), Matcher::new());
+        let live = (0..).zip(&queries).map(|(number, text): (u32, _)| (number.to_string(), text.clone())).collect();
+        let mut oracle = Oracle::new(context());
         for source in messages.iter().chain(&messages) {
-            let expected: BTreeSet<String> = (0..queries.len())
-                .filter(|&number| oracle(&queries[number], source))
-                .map(|number| number.to_string())
-                .collect();
+            let expected = oracle.matching_keys(&live, source);
             for (name, engine, matcher) in
                 [("ample", &ample, &mut first), ("none", &none, &mut second), ("little", &little, &mut third)]
             {
-                let result = matches(engine, matcher, source);
-                let wrong: Vec<&String> = expected
-                    .symmetric_difference(&result)
-                    .map(|number| &queries[number.parse::<usize>().expect("a number")])
-                    .collect();
+                let result = matching_keys(engine, matcher, source);
+                let wrong: Vec<&String> = expected.symmetric_difference(&result).map(|key| &live[key]).collect();
                 assert!(wrong.is_empty(), "seed {seed}, cache {name}, message {source}: {wrong:?}");
             }
         }
@@ -211,7 +139,7 @@ fn coming_and_going_subscriptions_equal_a_fresh_build() {
         let queries: Vec<String> = (0..80).map(|_| query(&mut random)).collect();
         let mut engine = Engine::new(Limits::default());
         let mut matcher = Matcher::new();
-        let mut live = std::collections::BTreeMap::new();
+        let (mut live, mut oracle) = (BTreeMap::new(), Oracle::new(context()));
         for round in 0..60 {
             for _ in 0..random.below(12) {
                 let key = random.below(60).to_string();
@@ -229,10 +157,9 @@ fn coming_and_going_subscriptions_equal_a_fresh_build() {
                 }
             }
             assert_eq!(engine.len(), live.len());
-            let source = message(&mut random);
-            let expected: BTreeSet<String> =
-                live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| key.clone()).collect();
-            let result = matches(&engine, &mut matcher, &source);
+            let source = MESSAGES.one(&mut random);
+            let expected = oracle.matching_keys(&live, &source);
+            let result = matching_keys(&engine, &mut matcher, &source);
             assert_eq!(result, expected, "seed {seed}, round {round}, message {source}, live {live:?}");
         }
     }
@@ -244,8 +171,8 @@ fn a_matcher_handed_from_engine_to_engine_starts_afresh() {
     let second = engine_of(&["//c[@x='1']".to_owned()], Limits::default());
     let mut matcher = Matcher::new();
     for _ in 0..2 {
-        assert_eq!(matches(&first, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 2);
-        assert_eq!(matches(&second, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 1);
+        assert_eq!(matching_keys(&first, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 2);
+        assert_eq!(matching_keys(&second, &mut matcher, "<a><b><c x='1'/></b></a>").len(), 1);
     }
 }
 
@@ -257,14 +184,14 @@ fn removals_shrink_the_automaton_and_keep_the_rest() {
         engine.add(&number.to_string(), &format!("/a/n{number}/b[@x='{number}']"), &context(), false).expect("a path");
     }
     let source = "<a><n3999><b x='3999'/></n3999><n0><b x='0'/></n0></a>";
-    assert_eq!(matches(&engine, &mut matcher, source).len(), 2);
+    assert_eq!(matching_keys(&engine, &mut matcher, source).len(), 2);
     let before = engine.statistics()["nfa_states"];
     for number in 0..3_900 {
         assert!(engine.remove(&number.to_string()));
     }
     assert!(engine.statistics()["nfa_states"] < before / 2);
     assert!(engine.remove("3998"));
-    assert_eq!(matches(&engine, &mut matcher, source), BTreeSet::from(["3999".to_owned()]));
+    assert_eq!(matching_keys(&engine, &mut matcher, source), BTreeSet::from(["3999".to_owned()]));
 }
 
 #[test]
@@ -272,7 +199,7 @@ fn many_values_on_one_path_wait_in_one_table() {
     let mut random = Random(11);
     let mut engine = Engine::new(Limits::default());
     let mut matcher = Matcher::new();
-    let mut live = std::collections::BTreeMap::new();
+    let (mut live, mut oracle) = (BTreeMap::new(), Oracle::new(context()));
     for round in 0..60 {
         for _ in 0..random.below(400) {
             let number = random.below(9000);
@@ -292,9 +219,8 @@ fn many_values_on_one_path_wait_in_one_table() {
         let value = random.below(5000);
         let source =
             format!("<a><b x='{value}'><c x='{value}'>{value}</c></b><b><c>{}</c></b></a>", random.below(5000));
-        let expected: BTreeSet<String> =
-            live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| key.clone()).collect();
-        assert_eq!(matches(&engine, &mut matcher, &source), expected, "round {round}, message {source}");
+        let expected = oracle.matching_keys(&live, &source);
+        assert_eq!(matching_keys(&engine, &mut matcher, &source), expected, "round {round}, message {source}");
     }
     assert!(engine.statistics()["crowded_states"] > 0);
     for key in live.keys() {
@@ -316,7 +242,10 @@ fn snapshots_come_back_whole_or_not_at_all() {
     snapshot::save(&engine, &path).expect("a snapshot");
     let loaded = snapshot::load(&path, Limits::default()).expect("the same snapshot");
     let all = |engine: &Engine| {
-        engine.subscriptions().map(|(k, t, c)| (k.to_owned(), t.into_owned(), c.clone())).collect::<Vec<_>>()
+        engine
+            .subscriptions()
+            .map(|one| (one.key.to_owned(), one.text.into_owned(), one.context.clone(), one.group.to_owned()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(all(&loaded), all(&engine));
     let whole = std::fs::read(&path).expect("the file");
@@ -355,7 +284,7 @@ fn varied_message(random: &mut Random) -> String {
         out.push_str(&format!("<b x='{value}' y='{}'><c x='{other}' y='1'>{value}</c></b>", random.below(3)));
         out.push_str(&format!("<n{0}><a><b/></a><c x='{other}'/></n{0}>", random.below(40)));
     }
-    element(random, 1, &mut out, "");
+    MESSAGES.append(random, 1, &mut out);
     out + "</a>"
 }
 
@@ -389,10 +318,10 @@ fn merging_the_layers_again_and_again_equals_a_fresh_build() {
             for (key, text) in &live {
                 fresh.add(key, text, &context(), false).expect(text);
             }
-            let expected = matches(&fresh, &mut Matcher::new(), &source);
+            let expected = matching_keys(&fresh, &mut Matcher::new(), &source);
             for (number, matcher) in matchers.iter_mut().enumerate().filter(|(number, _)| round % (1 + 4 * number) == 0)
             {
-                let result = matches(&engine, matcher, &source);
+                let result = matching_keys(&engine, matcher, &source);
                 let wrong: Vec<_> = expected.symmetric_difference(&result).map(|key| (key, live.get(key))).collect();
                 assert!(wrong.is_empty(), "seed {seed}, round {round}, matcher {number}, {source}: {wrong:?}");
             }

@@ -1,40 +1,16 @@
 //! Nested paths, decided from what holds at the shapes below, against the evaluator alone.
 
+mod testing;
+
 use std::collections::BTreeMap;
 
-use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
-use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{RecordOptions, Scanner};
-use twigcast_core::vocabulary::Vocabulary;
 
-/// SplitMix64, so that a seed means the same everywhere.
-struct Random(u64);
+use testing::{Messages, Oracle, Random, matching_keys};
 
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-
-    fn name<'a>(&mut self) -> &'a str {
-        ["a", "b", "c", "d", "e"][self.below(5)]
-    }
-}
-
-fn element(random: &mut Random, depth: usize, out: &mut String) {
-    let name = random.name();
-    out.push_str(&format!("<{name}>"));
-    for _ in 0..if depth > 6 { 0 } else { random.below(4) } {
-        element(random, depth + 1, out);
-    }
-    out.push_str(&format!("</{name}>"));
-}
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const MESSAGES: Messages = Messages { names: &NAMES, children: (4, 7), ..Messages::EMPTY };
 
 /// Steps with nested paths; one in eight predicates is more than a conjunction.
 fn path(random: &mut Random, depth: usize, out: &mut String) {
@@ -42,7 +18,7 @@ fn path(random: &mut Random, depth: usize, out: &mut String) {
         if step > 0 {
             out.push_str(["/", "/", "//"][random.below(3)]);
         }
-        out.push_str(if random.below(5) == 0 { "*" } else { random.name() });
+        out.push_str(if random.below(5) == 0 { "*" } else { random.one(&NAMES) });
         for _ in 0..if depth > 2 { 0 } else { random.below(2) } {
             let mut nested = [".//", "", "", "./"][random.below(4)].to_owned();
             path(random, depth + 1, &mut nested);
@@ -64,18 +40,6 @@ fn query(random: &mut Random) -> String {
     out
 }
 
-fn oracle(text: &str, source: &str) -> bool {
-    let limits = Limits::default();
-    let mut vocabulary = Vocabulary::new();
-    let namespaces = BTreeMap::new();
-    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
-    let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
-    let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
-    let message = Message { source: source.as_bytes(), document: &document };
-    Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
-}
-
 /// Subscriptions come and go and are merged into the bulk, with room to remember all, some and nothing.
 #[test]
 fn nested_paths_agree_with_the_evaluator_whatever_may_be_remembered() {
@@ -83,7 +47,7 @@ fn nested_paths_agree_with_the_evaluator_whatever_may_be_remembered() {
         println!("seed {seed}, cache of {cache_bytes_max} bytes");
         let mut random = Random(seed);
         let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
-        let mut matcher = Matcher::new();
+        let (mut matcher, mut oracle) = (Matcher::new(), Oracle::default());
         let mut live: BTreeMap<String, String> = BTreeMap::new();
         for round in 0..24 {
             for _ in 0..if round == 0 { 200 } else { random.below(20) } {
@@ -99,17 +63,10 @@ fn nested_paths_agree_with_the_evaluator_whatever_may_be_remembered() {
             if random.below(5) == 0 {
                 engine.compact();
             }
-            let mut source = String::new();
-            element(&mut random, 0, &mut source);
+            let source = MESSAGES.one(&mut random);
             for _ in 0..2 {
-                engine.run(&mut matcher, source.as_bytes()).expect("a well-formed message");
-                assert_eq!(engine.failures(&matcher), []);
-                let mut slots = Vec::new();
-                engine.slots(&matcher, &mut slots);
-                let mut result: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
-                result.sort_unstable();
-                let expected: Vec<&str> =
-                    live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| &**key).collect();
+                let expected = oracle.matching_keys(&live, &source);
+                let result = matching_keys(&engine, &mut matcher, &source);
                 assert_eq!(result, expected, "seed {seed}, round {round}, message {source}, queries {live:?}");
             }
         }

@@ -1,42 +1,28 @@
 //! Element values compared by order, few and many at a state, as they come and go, against the evaluator alone.
 
+mod testing;
+
 use std::collections::BTreeMap;
 
-use twigcast_core::document::{Document, Message};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
-use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{RecordOptions, Scanner};
-use twigcast_core::vocabulary::Vocabulary;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
+use testing::{Messages, Oracle, Random, matching_keys};
 
 const NAMES: [&str; 4] = ["a", "b", "price", "stock"];
 /// Numbers as XPath has them, and what looks like one and is none.
 const VALUES: [&str; 16] =
     ["1", "2.50", " 3 ", "-4", "-0", "10", "999999999999", ".5", "7.", "", "x", "1e3", "+5", "1 2", "- 1", "NaN"];
 
-fn element(random: &mut Random, depth: usize, out: &mut String) {
-    let name = random.one(&NAMES);
-    out.push_str(&format!("<{name} x='{}'>{}", random.below(3), random.one(&VALUES)));
-    for _ in 0..if depth > 3 { 0 } else { random.below(3) } {
-        element(random, depth + 1, out);
-        out.push_str(random.one(&["", "", " ", "5"]));
-    }
-    out.push_str(&format!("</{name}>"));
-}
+const MESSAGES: Messages = Messages {
+    names: &NAMES,
+
+    attributes: (&["x"], 75),
+    values: &["0", "1", "2"],
+    contents: (&VALUES, 70),
+    children: (3, 4),
+    ..Messages::EMPTY
+};
 
 fn bound(random: &mut Random, fine: usize) -> String {
     match random.below(8) {
@@ -61,25 +47,11 @@ fn query(random: &mut Random, fine: usize) -> String {
     }
 }
 
-fn oracle(text: &str, source: &str) -> bool {
-    let limits = Limits::default();
-    let mut vocabulary = Vocabulary::new();
-    let namespaces = BTreeMap::new();
-    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
-    let Ok(Query::XPath(expr)) = query::parse(text, &options, &mut vocabulary) else { panic!("{text}") };
-    let mut document = Document::default();
-    Scanner::default()
-        .scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
-        .expect("well-formed");
-    let message = Message { source: source.as_bytes(), document: &document };
-    Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect("within the limits")
-}
-
 fn check(seed: u64, queries: usize, fine: usize, messages: usize, cache_bytes_max: usize) {
     println!("seed {seed}");
     let mut random = Random(seed);
     let mut engine = Engine::new(Limits { cache_bytes_max, ..Limits::default() });
-    let mut matcher = Matcher::new();
+    let (mut matcher, mut oracle) = (Matcher::new(), Oracle::default());
     let mut live: BTreeMap<String, String> = BTreeMap::new();
     for round in 0..3 {
         for key in (0..queries).map(|key| key.to_string()) {
@@ -94,17 +66,11 @@ fn check(seed: u64, queries: usize, fine: usize, messages: usize, cache_bytes_ma
             }
         }
         for _ in 0..messages {
-            let mut source = String::new();
-            element(&mut random, 0, &mut source);
-            engine.run(&mut matcher, source.as_bytes()).expect("a well-formed message");
-            let mut slots = Vec::new();
-            engine.slots(&matcher, &mut slots);
-            let mut matched: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
-            matched.sort_unstable();
-            for (key, text) in &live {
-                let result = matched.binary_search(&key.as_str()).is_ok();
-                assert_eq!(result, oracle(text, &source), "seed {seed}: {text} on {source}");
-            }
+            let source = MESSAGES.one(&mut random);
+            let (expected, result) =
+                (oracle.matching_keys(&live, &source), matching_keys(&engine, &mut matcher, &source));
+            let wrong: Vec<_> = expected.symmetric_difference(&result).map(|key| &live[key]).collect();
+            assert!(wrong.is_empty(), "seed {seed}: {wrong:#?} on {source}");
         }
     }
 }

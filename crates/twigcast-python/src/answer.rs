@@ -1,12 +1,13 @@
 //! The class `Answer`.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::PyTuple;
 use twigcast_core::engine as core;
 use twigcast_core::engine::Slot;
 
 use crate::engine_handle::Engine;
 use crate::external::ExternalMatch;
+use crate::queries::StoredQuery;
 
 /// The subscriptions that one message matched. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
@@ -14,6 +15,9 @@ pub struct Answer {
     pub answer: core::Answer,
     /// The engine that slots are looked up in.
     pub engine: Py<Engine>,
+    /// The visits that evaluating queries on the message has cost.
+    #[pyo3(get)]
+    pub visits: u64,
     #[pyo3(get)]
     pub undecided: Vec<(String, String)>,
     #[pyo3(get)]
@@ -51,7 +55,12 @@ impl Answer {
         let Ok(key) = key.extract::<String>() else { return false };
         py.detach(|| {
             // Nearly always the subscription still has the slot that it had.
-            let now = self.engine.get().read().slot_of(&key);
+            let engine = self.engine.get().read();
+            let now = engine.slot_of(&key);
+            if now.is_none() && self.answer.identity().0 == engine.version() {
+                return false;
+            }
+            drop(engine);
             match now.filter(|&slot| self.answer.key(slot) == Some(&key)) {
                 Some(slot) => self.answer.has(slot),
                 None => self.answer.slots().into_iter().any(|slot| self.answer.key(slot) == Some(&key)),
@@ -59,8 +68,18 @@ impl Answer {
         })
     }
 
-    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let slots = py.detach(|| self.answer.slots());
-        PyList::new(py, slots.into_iter().map(|slot| PyString::new(py, self.answer.key(slot).unwrap_or_default())))
+    fn queries(&self, py: Python<'_>) -> Vec<(String, Option<StoredQuery>)> {
+        py.detach(|| {
+            let engine = self.engine.get().read();
+            let stored = |slot| {
+                if self.answer.is_current(&engine, slot) { StoredQuery::of(&engine, slot) } else { None }
+            };
+            let key = |slot| self.answer.key(slot).unwrap_or_default().to_owned();
+            self.answer.slots().into_iter().map(|slot| (key(slot), stored(slot))).collect()
+        })
+    }
+
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.engine.get().key_objects().of_answer(py, &self.answer)
     }
 }

@@ -1,17 +1,19 @@
 //! Matches many messages in one call, without an object per message.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, MessageDeliveries};
 use twigcast_core::error::MessageError;
 use twigcast_core::rewrite::Payloads;
 
+use crate::buffers::ThreadMatches;
 use crate::engine_handle::{Engine, key_of};
 use crate::external::{ExternalMatch, external_matches};
 use crate::keys::Keys;
-use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadMatches, ThreadPayloads};
+use crate::locks::lock;
+use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadPayloads};
 
 /// The number of messages that a thread takes at a time.
 const SHARE: usize = 4;
@@ -29,7 +31,7 @@ pub struct MessageRows<'a> {
 }
 
 impl<'a> MessageRows<'a> {
-    /// Returns messages; `None` if the offsets do not describe slices of the data.
+    /// Creates the messages of a batch; `None` if the offsets do not describe slices of the data.
     pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize) -> Option<Self> {
         let mut rows = Self { offsets, base: 0, data, count };
         if offsets.len() / 8 <= count {
@@ -118,8 +120,11 @@ pub struct BatchOutput {
 
 /// Matches all rows, on several threads, against the population as it is at one moment.
 pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize) -> BatchOutput {
+    let threads = threads.clamp(1, THREADS_MAX);
+    // Before the version: see `Engine::take_matcher`.
+    let matchers = (0..threads.min(rows.count)).map(|_| engine.take_matcher()).collect();
     let core = engine.read();
-    let mut output = match_all(engine, &core, rows, options, threads);
+    let mut output = match_all(engine, &core, rows, options, (threads, matchers));
     if core.has_external() && !options.is_grouped() {
         output.external = output.external_matches(&core);
     }
@@ -132,6 +137,9 @@ pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threa
             Some(engine.newest_group_table().of_queries(&core, matches, keys))
         }
     };
+    let is_due = core.is_cover_choice_due();
+    drop(core);
+    engine.choose_covers(is_due);
     output
 }
 
@@ -157,12 +165,12 @@ fn match_all(
     core: &core::Engine,
     rows: &MessageRows<'_>,
     options: BatchOptions,
-    threads: usize,
+    (threads, matchers): (usize, Vec<Matcher>),
 ) -> BatchOutput {
     let rewrites = options.deliver && core.has_rewriting();
-    let work =
-        BatchWork { engine, core, rows, options, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
-    let threads = threads.min(rows.count.div_ceil(work.share)).clamp(1, THREADS_MAX);
+    let (share, next) = (if rewrites { 1 } else { SHARE }, AtomicUsize::new(0));
+    let work = BatchWork { engine, core, rows, options, share, next, matchers: Mutex::new(matchers) };
+    let threads = threads.min(rows.count.div_ceil(work.share)).max(1);
     let buffers = engine.buffers();
     let bytes = if rewrites { buffers.payloads.take() } else { Vec::new() };
     let (shares, matches_found, numbers, payloads) = if threads == 1 {
@@ -210,6 +218,8 @@ struct BatchWork<'a> {
     share: usize,
     /// The first share that no thread has taken.
     next: AtomicUsize,
+    /// For threads that have not begun.
+    matchers: Mutex<Vec<Matcher>>,
 }
 
 impl BatchWork<'_> {
@@ -234,26 +244,26 @@ impl BatchWork<'_> {
         mut done: impl FnMut(usize, &mut Matches, &mut Payloads),
     ) -> Vec<BatchChunk> {
         let mut shares = Vec::new();
-        self.engine.with_idle_matcher(|matcher| {
-            loop {
-                let number = self.next.fetch_add(1, Ordering::Relaxed);
-                let start = number * self.share;
-                if start >= self.rows.count {
-                    break;
-                }
-                let before = matches.slots.len();
-                let mut share = BatchChunk { number, ..BatchChunk::default() };
-                for row in start..(start + self.share).min(self.rows.count) {
-                    if let Some(source) = self.rows.get(row) {
-                        share.answer(self.core, matcher, (row, source), self.options, (matches, payloads));
-                    }
-                    share.ends.push(matches.slots.len() - before);
-                    share.match_counts.resize(if self.options.is_grouped() { share.ends.len() } else { 0 }, 0);
-                }
-                done(number, matches, payloads);
-                shares.push(share);
+        let mut matcher = lock(&self.matchers).pop().unwrap_or_default();
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let start = number * self.share;
+            if start >= self.rows.count {
+                break;
             }
-        });
+            let before = matches.slots.len();
+            let mut share = BatchChunk { number, ..BatchChunk::default() };
+            for row in start..(start + self.share).min(self.rows.count) {
+                if let Some(source) = self.rows.get(row) {
+                    share.answer(self.core, &mut matcher, (row, source), self.options, (matches, payloads));
+                }
+                share.ends.push(matches.slots.len() - before);
+                share.match_counts.resize(if self.options.is_grouped() { share.ends.len() } else { 0 }, 0);
+            }
+            done(number, matches, payloads);
+            shares.push(share);
+        }
+        self.engine.give_back(matcher);
         shares
     }
 }

@@ -1,6 +1,6 @@
 //! Bytes that a call borrows from Python.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -32,13 +32,18 @@ impl BorrowedBytes<'_> {
 pub struct CopyBuffer(Mutex<Vec<u8>>);
 
 impl CopyBuffer {
+    /// Locks the memory.
+    pub fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the bytes of a `bytes`, or of another buffer of unsigned bytes.
     pub fn borrow<'a>(&self, input: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
         if let Ok(bytes) = input.cast::<PyBytes>() {
             return Ok(BorrowedBytes::Bytes(bytes.as_bytes()));
         }
         let buffer = PyBuffer::<u8>::get(input)?;
-        let mut copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut copy = std::mem::take(&mut *self.lock());
         copy.resize(buffer.item_count(), 0);
         buffer.copy_to_slice(input.py(), &mut copy)?;
         Ok(BorrowedBytes::Copied(copy))
@@ -48,7 +53,7 @@ impl CopyBuffer {
     pub fn take_back(&self, borrowed: BorrowedBytes<'_>) {
         match borrowed {
             BorrowedBytes::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {
-                *self.0.lock().unwrap_or_else(PoisonError::into_inner) = copy;
+                *self.lock() = copy;
             }
             _ => {}
         }

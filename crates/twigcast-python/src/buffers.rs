@@ -9,11 +9,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::arrow_export::Buffer;
-use crate::ordered_output::ThreadMatches;
 
 /// The most lists that a pool keeps, and the most memory that they may take together.
 const LISTS_MAX: usize = 8;
-const BYTES_MAX: usize = 128 << 20;
+const BYTES_MAX: usize = 256 << 20;
 
 /// A list is sparse if it has more than `SPARSE_BYTES` of memory and uses less than one part in `SPARSE` of it.
 const SPARSE: usize = 8;
@@ -23,10 +22,47 @@ const SPARSE_BYTES: usize = 1 << 12;
 const SPARING_MAX: usize = 8;
 const SPARE_MAX: usize = 32 << 20;
 
+/// The first part of a list, which is what was found; the rest is memory for more.
+#[derive(Default)]
+pub struct ThreadMatches<T> {
+    list: Vec<T>,
+    count: usize,
+}
+
+impl<T> From<Vec<T>> for ThreadMatches<T> {
+    /// Takes a whole list.
+    fn from(list: Vec<T>) -> Self {
+        Self { count: list.len(), list }
+    }
+}
+
+impl<T> ThreadMatches<T> {
+    /// Takes the first `count` items of a list.
+    pub fn new(list: Vec<T>, count: usize) -> Self {
+        Self { list, count }
+    }
+
+    /// Returns what was found.
+    pub fn all(&self) -> &[T] {
+        &self.list[..self.count]
+    }
+
+    /// Returns what was found, to be changed.
+    pub fn all_mut(&mut self) -> &mut [T] {
+        &mut self.list[..self.count]
+    }
+
+    /// Returns the list, and how many of its items were found.
+    pub fn into_parts(self) -> (Vec<T>, usize) {
+        (self.list, self.count)
+    }
+}
+
 /// The memory of lists that are no longer in use.
 pub struct BufferPool<T>(Arc<Mutex<PooledBuffer<T>>>);
 
-struct PooledBuffer<T> {
+/// The lists of a [`BufferPool`], behind its lock.
+pub struct PooledBuffer<T> {
     lists: Vec<Vec<T>>,
     /// The number of sparse lists that Python holds, and the unused memory in them.
     sparing: usize,
@@ -86,13 +122,14 @@ impl<T> PooledBuffer<T> {
 }
 
 impl<T: Copy> BufferPool<T> {
-    fn kept(&self) -> MutexGuard<'_, PooledBuffer<T>> {
+    /// Locks the pool.
+    pub fn lock(&self) -> MutexGuard<'_, PooledBuffer<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the list with the largest capacity; whatever was in it may still be there.
     pub fn take(&self) -> Vec<T> {
-        let lists = &mut self.kept().lists;
+        let lists = &mut self.lock().lists;
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
@@ -100,7 +137,7 @@ impl<T: Copy> BufferPool<T> {
     /// Takes a list back that is no longer in use.
     pub fn give_back(&self, list: Vec<T>) {
         // To give memory back to the system takes long: nobody should wait for that.
-        let gone = self.kept().keep(list);
+        let gone = self.lock().keep(list);
         drop(gone);
     }
 
@@ -112,7 +149,7 @@ impl<T: Copy> BufferPool<T> {
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
         let pool = Some(self.clone());
-        if spare == 0 || self.kept().start_read(spare) {
+        if spare == 0 || self.lock().start_read(spare) {
             return PooledPrefix { list, count, spare, pool };
         }
         let few = list[..count].to_vec();
@@ -141,7 +178,7 @@ impl<T: Copy> Drop for PooledPrefix<T> {
     fn drop(&mut self) {
         let Some(pool) = &self.pool else { return };
         if self.spare > 0 {
-            pool.kept().end_lending(self.spare);
+            pool.lock().end_lending(self.spare);
         }
         pool.give_back(std::mem::take(&mut self.list));
     }

@@ -7,7 +7,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Matcher, QueryContext, Slot};
+use twigcast_core::engine::{Matcher, Slot};
+use twigcast_core::error::MessageError;
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::rewrite::Payloads;
 use twigcast_core::snapshot;
@@ -20,18 +21,21 @@ use crate::errors;
 use crate::external::external_matches;
 use crate::keys::KeyTable;
 use crate::limits;
+use crate::parameters;
 use crate::payloads::PythonSink;
-use crate::queries::{self, QueryCheck};
-use crate::registration::{self, AddOutcome};
+use crate::queries::{self, QueryCheck, StoredQuery};
+use crate::reading::RecordCutter;
+use crate::record_matching::{self, RecordAnswers};
+use crate::registration::{self, AddOutcome, SubscriptionBatch};
 use crate::results::{Prepared, Results};
 use crate::stream::{NameDictionary, with_dictionary};
 
-/// A subscription's query as it was registered. See the stub file.
+/// A subscription that is set aside. See the stub file.
 #[pyclass(frozen, get_all, module = "twigcast._core")]
-pub struct StoredQuery {
-    query: String,
-    namespaces: BTreeMap<String, String>,
-    dialect: &'static str,
+pub struct ThrottledSubscription {
+    key: String,
+    overruns: u32,
+    messages: u64,
 }
 
 /// A node that a query selects. See the stub file.
@@ -45,7 +49,7 @@ pub struct SelectedNode {
     column: u32,
 }
 
-/// Returns keys and reasons in place of slots and reasons.
+/// Returns failures with keys in place of slots, and with reasons as text.
 fn by_key<R: ToString>(engine: &core::Engine, failures: impl Iterator<Item = (Slot, R)>) -> Vec<(String, String)> {
     failures.map(|(slot, reason)| (key_of(engine, slot), reason.to_string())).collect()
 }
@@ -55,11 +59,15 @@ fn answer(slf: &Py<Engine>, engine: &core::Engine, matcher: &Matcher) -> Answer 
     let external = if engine.has_external() { slots_of(engine, matcher) } else { Vec::new() };
     Python::attach(|py| Answer {
         answer: engine.answer(matcher),
+        visits: matcher.visits(),
         engine: slf.clone_ref(py),
         undecided: by_key(engine, engine.failures(matcher).into_iter()),
         external: external_matches(engine, 0, 0, &external),
     })
 }
+
+/// How near messages come to subscriptions, by key, and the errors of those that were not decided.
+type NearnessFields = (Vec<(String, f64)>, Vec<PyErr>);
 
 #[pymethods]
 impl Engine {
@@ -69,6 +77,8 @@ impl Engine {
         Ok(Self::wrap(core::Engine::new(limits::limits(&limits)?)))
     }
 
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (key, query, namespaces, dialect, replace, group="", params=None))]
     fn add(
         &self,
         py: Python<'_>,
@@ -77,11 +87,22 @@ impl Engine {
         namespaces: BTreeMap<String, String>,
         dialect: &str,
         replace: bool,
+        group: &str,
+        params: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<String>> {
-        let (key, query) = (registration::text(key, "key")?, registration::text(query, "query")?);
-        let context = queries::context(namespaces, dialect)?;
+        let (key, query) = (parameters::text(key, "key")?, parameters::text(query, "query")?);
+        let context = queries::context(namespaces, dialect, params)?;
         let added = py.detach(|| {
-            let added = self.write().add(&key, &query, &context, replace);
+            let added = self.change(
+                |engine| engine.is_quick_change([(&*key, &*query)], replace),
+                |engine| {
+                    let added = engine.add(&key, &query, &context, replace);
+                    if added.is_ok() && !group.is_empty() {
+                        engine.assign_group(&key, group);
+                    }
+                    added
+                },
+            );
             self.note_added(1);
             added
         });
@@ -95,18 +116,18 @@ impl Engine {
         dialect: &str,
         replace: bool,
     ) -> PyResult<AddOutcome> {
-        let context = queries::context(namespaces, dialect)?;
+        let context = queries::context(namespaces, dialect, None)?;
         let count = items.len();
-        let change = |add: &(dyn Fn(&mut core::Engine) -> core::BulkReport + Sync)| {
-            let report = add(&mut self.write());
+        let change = |batch: &SubscriptionBatch| {
+            let report = batch.add_to(self, replace);
             self.note_added(count);
             report
         };
-        registration::add_many(items, context, change, replace)
+        registration::add_many(items, context, change)
     }
 
     fn remove(&self, py: Python<'_>, key: &str) -> bool {
-        py.detach(|| self.write().remove(key))
+        py.detach(|| self.change(|engine| engine.is_quick_change([(key, "")], true), |engine| engine.remove(key)))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
@@ -141,13 +162,31 @@ impl Engine {
     fn query(&self, py: Python<'_>, key: &str) -> Option<StoredQuery> {
         py.detach(|| {
             let engine = self.read();
-            let (text, context) = engine.query_of(engine.slot_of(key)?)?;
-            Some(StoredQuery {
-                query: text.into_owned(),
-                namespaces: context.namespaces.clone(),
-                dialect: core::dialect_name(context.dialect),
-            })
+            StoredQuery::of(&engine, engine.slot_of(key)?)
         })
+    }
+
+    fn throttled(&self, py: Python<'_>) -> Vec<ThrottledSubscription> {
+        py.detach(|| {
+            let engine = self.read();
+            let throttled = engine.throttled().into_iter();
+            throttled
+                .map(|(slot, query)| ThrottledSubscription {
+                    key: key_of(&engine, slot),
+                    overruns: query.overruns,
+                    messages: query.messages,
+                })
+                .collect()
+        })
+    }
+
+    #[getter]
+    fn unread_count(&self) -> u64 {
+        self.unread().count()
+    }
+
+    fn unread_numbers(&self) -> Vec<(&str, &str)> {
+        self.unread().values().map(|unread| (&*unread.path, &*unread.value)).collect()
     }
 
     #[getter]
@@ -156,7 +195,7 @@ impl Engine {
     }
 
     fn share_results(&self, py: Python<'_>, share: bool) {
-        py.detach(|| self.write().share_results(share));
+        py.detach(|| self.change(|_| true, |engine| engine.share_results(share)));
     }
 
     #[getter]
@@ -187,10 +226,12 @@ impl Engine {
     fn answer(slf: &Bound<'_, Self>, xml: &[u8]) -> PyResult<Answer> {
         let (py, this) = (slf.py(), slf.clone().unbind());
         py.detach(|| {
-            this.get().with_matcher(|engine, matcher| {
+            let (answer, is_due) = this.get().with_matcher(|engine, matcher| {
                 engine.run(matcher, xml)?;
-                Ok(answer(&this, engine, matcher))
-            })
+                Ok((answer(&this, engine, matcher), engine.is_cover_choice_due()))
+            })?;
+            this.get().choose_covers(is_due);
+            Ok(answer)
         })
         .map_err(|error| errors::message(py, &error))
     }
@@ -300,6 +341,11 @@ impl Engine {
         BatchResult::new(py, self, output)
     }
 
+    #[pyo3(signature = (cutter, chunk, *, last=false))]
+    fn match_records(&self, py: Python<'_>, cutter: &mut RecordCutter, chunk: &[u8], last: bool) -> RecordAnswers {
+        record_matching::run(py, self, &mut cutter.0, chunk, last)
+    }
+
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
         py.detach(|| snapshot::save(&self.read(), Path::new(path)))
             .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
@@ -314,6 +360,7 @@ impl Engine {
             .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
     }
 
+    #[pyo3(signature = (xml, query, namespaces, dialect, params=None))]
     fn explain(
         &self,
         py: Python<'_>,
@@ -321,12 +368,12 @@ impl Engine {
         query: &str,
         namespaces: BTreeMap<String, String>,
         dialect: &str,
+        params: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
-        let context = queries::context(namespaces, dialect)?;
+        let context = queries::context(namespaces, dialect, params)?;
         let explained = py.detach(|| {
             let limits = self.read().limits().clone();
-            explain::explain(xml, query, &context.namespaces, context.dialect, &limits)
-                .map(|explanation| explain::json::explanation(&explanation))
+            explain::explain(xml, query, &context, &limits).map(|explanation| explain::json::explanation(&explanation))
         });
         explained.map_err(|error| match error {
             ExplainError::Query(error) => errors::query(py, query, &error),
@@ -335,16 +382,37 @@ impl Engine {
         })
     }
 
+    fn nearness(&self, py: Python<'_>, xml: &[u8], keys: Vec<String>) -> PyResult<NearnessFields> {
+        let outcomes = py.detach(|| {
+            let engine = self.read();
+            let stored: Vec<_> =
+                keys.iter().filter_map(|key| Some((key, engine.query_of(engine.slot_of(key)?)?))).collect();
+            let queries: Vec<_> = stored.iter().map(|(_, (text, context))| (&**text, *context)).collect();
+            let outcomes = explain::nearness_of_each(xml, &queries, engine.limits())?;
+            Ok::<Vec<(String, _)>, MessageError>(stored.iter().map(|(key, _)| (*key).clone()).zip(outcomes).collect())
+        });
+        let (mut explained, mut undecided) = (Vec::new(), Vec::new());
+        for (key, outcome) in outcomes.map_err(|error| errors::message(py, &error))? {
+            match outcome {
+                Ok(nearness) => explained.push((key, nearness)),
+                Err(ExplainError::Evaluation(error)) => undecided.push(errors::undecided(py, &key, &error.to_string())),
+                // Only Saxon understands it, and says nothing of its parts.
+                Err(ExplainError::Query(_) | ExplainError::Message(_)) => {}
+            }
+        }
+        Ok((explained, undecided))
+    }
+
     fn describe(&self, py: Python<'_>, key: &str) -> PyResult<QueryCheck> {
         // No lock is held when Python code may run: a thread that waits for one keeps the interpreter to itself.
-        let (text, context, limits): (String, QueryContext, _) = py
+        let (text, described) = py
             .detach(|| {
                 let engine = self.read();
-                let (text, context) = engine.query_of(engine.slot_of(key)?)?;
-                Some((text.into_owned(), context.clone(), engine.limits().clone()))
+                let slot = engine.slot_of(key)?;
+                Some((engine.query_of(slot)?.0.into_owned(), engine.describe(slot)?))
             })
             .ok_or_else(|| errors::unknown_key(py, key))?;
-        QueryCheck::of(py, &text, &context, &limits)
+        described.map(|checked| QueryCheck::from_core(&text, checked)).map_err(|error| errors::query(py, &text, &error))
     }
 
     fn statistics(&self, py: Python<'_>) -> BTreeMap<&'static str, usize> {

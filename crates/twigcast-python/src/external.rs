@@ -3,20 +3,39 @@
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use twigcast_core::engine as core;
 use twigcast_core::engine::Slot;
+use twigcast_core::query::{self, Parameters};
 
 use crate::engine_handle::key_of;
+use crate::parameters::parameters_as_dict;
 
 /// A match that another processor decides. See the stub file.
-#[pyclass(frozen, get_all, module = "twigcast._core")]
+#[pyclass(frozen, module = "twigcast._core")]
 #[derive(Clone)]
 pub struct ExternalMatch {
+    #[pyo3(get)]
     row: usize,
+    #[pyo3(get)]
     position: usize,
+    #[pyo3(get)]
     key: String,
+    #[pyo3(get)]
     query: String,
+    #[pyo3(get)]
     namespaces: BTreeMap<String, String>,
+    #[pyo3(get)]
+    is_condition: bool,
+    parameters: Parameters,
+}
+
+#[pymethods]
+impl ExternalMatch {
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        parameters_as_dict(py, &self.parameters)
+    }
 }
 
 /// Returns those among the slots that a message matched. `row` is the message, `first` the position of its first match.
@@ -29,8 +48,10 @@ pub fn external_matches(engine: &core::Engine, row: usize, first: usize, slots: 
                 row,
                 position: first + index,
                 key: key_of(engine, slot),
+                is_condition: !query::is_flwr(&text),
                 query: text.into_owned(),
                 namespaces: context.namespaces.clone(),
+                parameters: context.parameters.clone(),
             })
         })
         .collect()

@@ -2,6 +2,7 @@
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use twigcast_core::query::functions::{ContextUse, Dependence, FUNCTIONS, FunctionFacts, ValueWithoutNodes};
 
 /// The facts of one function. See the stub file.
@@ -53,6 +54,7 @@ impl XPathFunction {
                 ValueWithoutNodes::Boolean(truth) => truth.into_bound_py_any(py),
                 ValueWithoutNodes::Number(number) => number.into_bound_py_any(py),
                 ValueWithoutNodes::EmptyString => "".into_bound_py_any(py),
+                ValueWithoutNodes::Nothing => PyTuple::empty(py).into_bound_py_any(py),
             })
             .transpose()
     }
@@ -72,13 +74,18 @@ impl XPathFunction {
         self.0.looks_elsewhere
     }
 
+    #[getter]
+    fn is_of_xpath_1(&self) -> bool {
+        self.0.is_of_xpath_1
+    }
+
     fn __repr__(&self) -> String {
         format!("<XPathFunction {}>", self.0.usage)
     }
 }
 
-/// Returns the rows of all core functions.
+/// Returns the rows of all functions that are called by their names.
 #[pyfunction]
 pub fn functions() -> Vec<XPathFunction> {
-    FUNCTIONS.iter().map(XPathFunction).collect()
+    FUNCTIONS.iter().filter(|row| !row.is_operator).map(XPathFunction).collect()
 }

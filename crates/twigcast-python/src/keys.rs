@@ -161,6 +161,9 @@ impl Buffer for TableBuffer {
 pub struct Keys {
     /// The version of the engine's keys (of the whole engine, for keys by query) that the table is right for.
     version: u64,
+    /// For keys by slot: the version of the whole engine that the table was made or last extended for. It is right for later
+    /// versions with the same keys, but slots in use before may have none in it.
+    made_for: u64,
     strings: StringTable,
     /// For keys by query: where each query's keys begin, and where the last ones end.
     groups: Option<Vec<i32>>,
@@ -169,8 +172,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn new(version: u64, strings: StringTable, groups: Option<Vec<i32>>) -> Arc<Self> {
-        Arc::new(Self { version, strings, groups, arrow: PyOnceLock::new() })
+    fn new((version, made_for): (u64, u64), strings: StringTable, groups: Option<Vec<i32>>) -> Arc<Self> {
+        Arc::new(Self { version, made_for, strings, groups, arrow: PyOnceLock::new() })
     }
 
     /// Returns the keys of all slots; those in no use have an empty one.
@@ -178,7 +181,7 @@ impl Keys {
         let bound = engine.slot_bound();
         let mut keys = StringBuilder::with_capacity(bound, bound * KEY_BYTES);
         (0..bound as Slot).for_each(|slot| keys.push(engine.key(slot).unwrap_or_default()));
-        Self::new(engine.keys_version(), keys.finish(), None)
+        Self::new((engine.keys_version(), engine.version()), keys.finish(), None)
     }
 
     /// Returns the table with the keys of slots that came into use since.
@@ -186,14 +189,14 @@ impl Keys {
         let mut more = StringBuilder::with_capacity(0, 0);
         (self.strings.count as Slot..engine.slot_bound() as Slot)
             .for_each(|slot| more.push(engine.key(slot).unwrap_or_default()));
-        Self::new(self.version, self.strings.grown(&more), None)
+        Self::new((self.version, engine.version()), self.strings.grown(&more), None)
     }
 
     /// Returns the keys of the slots in a list, each once, and makes the slots positions in the table.
     fn of_slots<'a>(slots: &mut [Slot], bound: usize, key: impl Fn(Slot) -> Option<&'a str>) -> Arc<Self> {
         let mut keys = StringBuilder::with_capacity(0, 0);
         to_positions(slots, bound, |slot| keys.push(key(slot).unwrap_or_default()));
-        Self::new(0, keys.finish(), None)
+        Self::new((0, 0), keys.finish(), None)
     }
 
     /// Returns the keys of all queries, by their number.
@@ -262,7 +265,7 @@ impl GroupBuilder {
     }
 
     fn finish(self, version: u64) -> Arc<Keys> {
-        Keys::new(version, self.keys.finish(), Some(self.ends))
+        Keys::new((version, version), self.keys.finish(), Some(self.ends))
     }
 }
 
@@ -270,8 +273,9 @@ impl GroupBuilder {
 #[derive(Default)]
 pub struct NewestTable(Mutex<TableState>);
 
+/// The state of a [`NewestTable`], behind its lock.
 #[derive(Default)]
-struct TableState {
+pub struct TableState {
     table: Option<Arc<Keys>>,
     /// The version at which keys were named without a table, and how many.
     named_at: u64,
@@ -300,6 +304,8 @@ impl TableState {
     fn by_slot(&mut self, engine: &core::Engine, named: usize) -> Option<Arc<Keys>> {
         let (version, bound) = (engine.keys_version(), engine.slot_bound());
         match &self.table {
+            // A batch that began earlier makes no table in place of a newer one.
+            Some(table) if table.made_for > engine.version() => None,
             Some(table) if table.version == version && table.strings.count == bound => Some(Arc::clone(table)),
             Some(table) if table.version == version => {
                 let grown = table.with_new_slots(engine);
@@ -311,20 +317,21 @@ impl TableState {
 }
 
 impl NewestTable {
-    fn state(&self) -> MutexGuard<'_, TableState> {
+    /// Locks the table.
+    pub fn lock(&self) -> MutexGuard<'_, TableState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a table in which slots of an answer are positions: the engine's, or one of their own.
     pub fn of_slots(&self, engine: &core::Engine, slots: &mut [Slot]) -> Arc<Keys> {
-        let table = self.state().by_slot(engine, slots.len());
+        let table = self.lock().by_slot(engine, slots.len());
         table.unwrap_or_else(|| Keys::of_slots(slots, engine.slot_bound(), |slot| engine.key(slot)))
     }
 
     /// Returns a table in which queries of an answer are positions; `keys` is how many keys the answer has.
     pub fn of_queries(&self, engine: &core::Engine, queries: &mut [u32], keys: usize) -> Arc<Keys> {
         let version = engine.version();
-        let mut state = self.state();
+        let mut state = self.lock();
         if let Some(table) = state.table.as_ref().filter(|table| table.version == version) {
             return Arc::clone(table);
         }
@@ -337,19 +344,19 @@ impl NewestTable {
 
     /// Returns the keys of all slots as they are now, in a new table if need be.
     pub fn all(&self, engine: &core::Engine) -> Arc<Keys> {
-        let table = self.state().by_slot(engine, engine.slot_bound());
+        let table = self.lock().by_slot(engine, engine.slot_bound());
         table.unwrap_or_else(|| Keys::by_slot(engine))
     }
 
     /// Returns the keys of all slots, if there is a table or making one pays.
     pub fn ready(&self, engine: &core::Engine) -> Option<Arc<Keys>> {
-        self.state().by_slot(engine, 0)
+        self.lock().by_slot(engine, 0)
     }
 
     /// Returns a table of their own for slots of an earlier moment, and counts them.
     pub fn of_earlier_slots(&self, then: &KeySnapshot, slots: &mut [Slot]) -> Arc<Keys> {
         let bound = slots.iter().max().map_or(0, |&slot| slot as usize + 1);
-        self.state().pays(then.version(), slots.len(), bound);
+        self.lock().pays(then.version(), slots.len(), bound);
         Keys::of_slots(slots, bound, |slot| then.key(slot))
     }
 }

@@ -12,12 +12,17 @@ mod errors;
 mod events;
 mod external;
 mod functions;
+mod key_objects;
 mod keys;
 mod limits;
+mod locks;
 mod ordered_output;
 mod packets;
+mod parameters;
 mod payloads;
 mod queries;
+mod reading;
+mod record_matching;
 mod registration;
 mod results;
 mod routing;
@@ -36,11 +41,11 @@ mod _core {
     #[pymodule_export]
     use super::buffers::NumberBuffer;
     #[pymodule_export]
-    use super::engine::{SelectedNode, StoredQuery};
+    use super::engine::{SelectedNode, ThrottledSubscription};
     #[pymodule_export]
     use super::engine_handle::Engine;
     #[pymodule_export]
-    use super::events::scan_events;
+    use super::events::{scan_events, scan_nodes};
     #[pymodule_export]
     use super::external::ExternalMatch;
     #[pymodule_export]
@@ -48,9 +53,11 @@ mod _core {
     #[pymodule_export]
     use super::keys::KeyTable;
     #[pymodule_export]
-    use super::packets::{PacketFrame, SpanCodec, packet_frames, packet_of};
+    use super::packets::{PacketFrame, SpanCodec, packet_of};
     #[pymodule_export]
     use super::queries::{QueryCheck, check, condition_tree, parse_tree, truth_without_nodes};
+    #[pymodule_export]
+    use super::reading::{Declarations, RecordCutter, expand};
     #[pymodule_export]
     use super::registration::AddOutcome;
     #[pymodule_export]
@@ -65,6 +72,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         simd::choose();
+        locks::install()?;
         module.add("PACKET_FORM", twigcast_packets::FORM)?;
         module.add("PACKET_BYTES_MAX", twigcast_packets::PACKET_BYTES_MAX)?;
         module.add("PACKET_FRAMES_MAX", twigcast_packets::FRAMES_MAX)?;

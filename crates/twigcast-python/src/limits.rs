@@ -19,6 +19,10 @@ pub fn limits(input: &BTreeMap<String, usize>) -> PyResult<Limits> {
             "query_nesting_max" => &mut limits.query_nesting_max,
             "cache_bytes_max" => &mut limits.cache_bytes_max,
             "query_visits_max" => &mut limits.query_visits_max,
+            "message_visits_max" => &mut limits.message_visits_max,
+            "group_visits_max" => &mut limits.group_visits_max,
+            "overruns_max" => &mut limits.overruns_max,
+            "message_result_bytes_max" => &mut limits.message_result_bytes_max,
             "result_bytes_max" => &mut limits.result_bytes_max,
             _ => return Err(PyValueError::new_err(format!("there is no limit named {name:?}"))),
         };

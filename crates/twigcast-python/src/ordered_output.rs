@@ -9,43 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use twigcast_core::rewrite::Payloads;
 
-use crate::buffers::BufferPool;
-
-/// The first part of a list, which is what was found; the rest is memory for more.
-#[derive(Default)]
-pub struct ThreadMatches<T> {
-    list: Vec<T>,
-    count: usize,
-}
-
-impl<T> From<Vec<T>> for ThreadMatches<T> {
-    /// Takes a whole list.
-    fn from(list: Vec<T>) -> Self {
-        Self { count: list.len(), list }
-    }
-}
-
-impl<T> ThreadMatches<T> {
-    /// Takes the first `count` items of a list.
-    pub fn new(list: Vec<T>, count: usize) -> Self {
-        Self { list, count }
-    }
-
-    /// Returns what was found.
-    pub fn all(&self) -> &[T] {
-        &self.list[..self.count]
-    }
-
-    /// Returns what was found, to be changed.
-    pub fn all_mut(&mut self) -> &mut [T] {
-        &mut self.list[..self.count]
-    }
-
-    /// Returns the list, and how many of its items were found.
-    pub fn into_parts(self) -> (Vec<T>, usize) {
-        (self.list, self.count)
-    }
-}
+use crate::buffers::{BufferPool, ThreadMatches};
 
 /// Memory that is filled part by part, over whatever was in it.
 struct FillBuffer<'a, T> {
@@ -129,7 +93,7 @@ pub fn in_order<T>(
     work: impl FnOnce(&OrderedOutput<'_>) -> T,
 ) -> (T, ThreadMatches<u32>, ThreadMatches<u32>) {
     let (mut slots, mut payloads) = (filled(slots), filled(payloads));
-    let state = Turn {
+    let state = OutputState {
         next: 0,
         slots: FillBuffer::new(&mut slots),
         payloads: FillBuffer::new(&mut payloads),
@@ -144,11 +108,11 @@ pub fn in_order<T>(
 
 /// Collects what threads find, in the order of the messages.
 pub struct OrderedOutput<'a> {
-    turn: Mutex<Turn<'a>>,
+    turn: Mutex<OutputState<'a>>,
     scratch: &'a BufferPool<u32>,
 }
 
-struct Turn<'a> {
+struct OutputState<'a> {
     /// The share whose matches come next.
     next: usize,
     slots: FillBuffer<'a, u32>,
@@ -190,7 +154,7 @@ impl<'a> OrderedOutput<'a> {
 
 type Placed<'a> = ((Option<&'a mut [u32]>, Option<&'a mut [u32]>), Matches);
 
-impl<'a> Turn<'a> {
+impl<'a> OutputState<'a> {
     /// Returns where to copy the matches of the next share to.
     fn take(&mut self, matches: Matches) -> Placed<'a> {
         self.next += 1;

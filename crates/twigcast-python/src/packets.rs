@@ -31,12 +31,6 @@ fn refused(error: PacketError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Returns the frames of a packet. See the stub file.
-#[pyfunction]
-pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<PacketFrame>> {
-    Ok(frames_in(py, packet)?.iter().map(packet_frame).collect())
-}
-
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     let matches_found = if packet.len() < LARGE_BYTES {
         twigcast_packets::frames(packet)
@@ -193,7 +187,7 @@ impl SpanCodec {
         self.tuple_new.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
     }
 
-    /// Returns a string, mostly the one of the message before.
+    /// Returns values as strings of Python: mostly those of the message before.
     fn repeated_strings<'py>(
         &self,
         py: Python<'py>,

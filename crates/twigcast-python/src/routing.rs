@@ -1,14 +1,15 @@
 //! The class `ConjunctionIndex`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use twigcast_core::engine::routing::{self as core, RouteLabel, Targets};
+use twigcast_core::engine::routing::{self as core, Targets};
 use twigcast_core::engine::{Matcher, QueryContext};
-use twigcast_core::ids::ConjunctionId;
+use twigcast_core::ids::{ConjunctionId, RouteLabel};
 
+use crate::locks::{self, HeldLock, LockOwner, lock};
 use crate::stream::{NameDictionary, with_dictionary};
 use crate::{errors, limits};
 
@@ -24,8 +25,8 @@ pub struct LabelRequest {
 #[pymethods]
 impl LabelRequest {
     #[new]
-    fn new(labels: Vec<(RouteLabel, u32)>) -> Self {
-        Self { labels }
+    fn new(labels: Vec<(u32, u32)>) -> Self {
+        Self { labels: labels.into_iter().map(|(label, target)| (RouteLabel::from_u32(label), target)).collect() }
     }
 
     fn __len__(&self) -> usize {
@@ -37,7 +38,11 @@ impl LabelRequest {
 #[derive(FromPyObject)]
 enum LabelsInput<'py> {
     Ready(PyRef<'py, LabelRequest>),
-    Listed(Vec<(RouteLabel, u32)>),
+    Listed(#[pyo3(from_py_with = read_labels)] Vec<(RouteLabel, u32)>),
+}
+
+fn read_labels(listed: &Bound<'_, PyAny>) -> PyResult<Vec<(RouteLabel, u32)>> {
+    Ok(LabelRequest::new(listed.extract()?).labels)
 }
 
 impl LabelsInput<'_> {
@@ -51,28 +56,40 @@ impl LabelsInput<'_> {
 
 /// Conjunctions of linear paths with labels. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
-pub struct ConjunctionIndex {
+pub struct ConjunctionIndex(Arc<SharedTable>);
+
+/// What all threads that use an index share.
+struct SharedTable {
     table: RwLock<core::ConjunctionIndex>,
     /// Boxed, since a matcher is large to move.
     idle: Mutex<Vec<Box<Matcher>>>,
+    /// Always false: a change takes place under the lock of the table.
+    is_changing: Mutex<bool>,
+}
+
+impl LockOwner for SharedTable {
+    fn lock_all(&'static self) -> (MutexGuard<'static, bool>, Vec<HeldLock>) {
+        let table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        (lock(&self.is_changing), vec![Box::new(table), Box::new(lock(&self.idle))])
+    }
 }
 
 // As with `Engine`: a panic leaves the data as consistent as Rust keeps it.
 impl ConjunctionIndex {
     fn read(&self) -> RwLockReadGuard<'_, core::ConjunctionIndex> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, core::ConjunctionIndex> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` with a matcher of the calling thread's own.
     fn with_matcher<T>(&self, work: impl FnOnce(&core::ConjunctionIndex, &mut Matcher) -> T) -> T {
-        let matcher = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let matcher = lock(&self.0.idle).pop();
         let mut matcher = matcher.unwrap_or_default();
         let answer = work(&self.read(), &mut matcher);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.0.idle);
         if idle.len() < IDLE_MATCHERS_MAX {
             idle.push(matcher);
         }
@@ -86,14 +103,21 @@ impl ConjunctionIndex {
     #[pyo3(signature = (limits=BTreeMap::new()))]
     fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
         let table = core::ConjunctionIndex::new(limits::limits(&limits)?);
-        Ok(Self { table: RwLock::new(table), idle: Mutex::new(Vec::new()) })
+        let shared = Arc::new(SharedTable {
+            table: RwLock::new(table),
+            idle: Mutex::new(Vec::new()),
+            is_changing: Mutex::new(false),
+        });
+        let registered: Arc<dyn LockOwner> = shared.clone();
+        locks::register(Arc::downgrade(&registered));
+        Ok(Self(shared))
     }
 
     fn add(
         &self,
         py: Python<'_>,
         paths: Vec<(PyBackedStr, BTreeMap<String, String>)>,
-        labels: Vec<RouteLabel>,
+        labels: Vec<u32>,
     ) -> PyResult<u32> {
         let paths: Vec<(PyBackedStr, QueryContext)> = paths
             .into_iter()
@@ -102,12 +126,13 @@ impl ConjunctionIndex {
         let added = py.detach(|| {
             let paths: Vec<(&str, QueryContext)> =
                 paths.iter().map(|(text, context)| (&**text, context.clone())).collect();
-            self.write().add(&paths, labels)
+            self.write().add(&paths, labels.into_iter().map(RouteLabel::from_u32).collect())
         });
         added.map(ConjunctionId::as_u32).map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
     }
 
-    fn set_labels(&self, py: Python<'_>, conjunction: u32, labels: Vec<RouteLabel>) -> bool {
+    fn set_labels(&self, py: Python<'_>, conjunction: u32, labels: Vec<u32>) -> bool {
+        let labels = labels.into_iter().map(RouteLabel::from_u32).collect();
         py.detach(|| self.write().set_labels(ConjunctionId::from_u32(conjunction), labels))
     }
 

@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode, encode_naming};
@@ -71,7 +71,7 @@ impl ParsedMessage {
         let limits = limits::limits(&limits)?;
         py.detach(|| {
             let mut document = Document::default();
-            Scanner::new().scan(xml, &Vocabulary::new(), &limits, RecordOptions::ALL, &mut document)?;
+            Scanner::new().scan(xml, &Vocabulary::new(), &limits, ScanOptions::ALL, &mut document)?;
             Ok(Self { source: xml.to_vec(), document, bytes_max: limits.message_bytes_max })
         })
         .map_err(|error| errors::message(py, &error))
@@ -139,7 +139,7 @@ fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<Parse
         vocabulary: &vocabulary,
         identity: 0,
         limits,
-        record: RecordOptions::ALL,
+        record: ScanOptions::ALL,
         checks: CheckLevel::All,
     };
     decoder.decode(stream, reading, &mut document)?;

@@ -66,7 +66,7 @@ def backup(
 @app.command("restore")
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy made by twigcast admin backup.")],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Give up what the store holds.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the store if there is one.")] = False,
     store: StoreOption = None,
     config: ConfigOption = None,
 ) -> None:
@@ -75,14 +75,14 @@ def restore(
     A PostgreSQL store is restored by pg_restore, which has to be installed.
     """
     with _reporting_errors():
-        from twigcast.broker.store.open import restore_store
+        from twigcast.broker.store.store import restore_store
 
         restore_store(_address(store, config), file, overwrite=overwrite)
 
 
 @app.command("vacuum")
 def vacuum(store: StoreOption = None, config: ConfigOption = None) -> None:
-    """Give the room of what was removed back to the system."""
+    """Return unused space to the system."""
     with _open(store, config) as opened:
         opened.vacuum()
 
@@ -107,13 +107,13 @@ def stats(
 
 @tokens.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="Its purpose.")],
     scope: Annotated[list[str], typer.Option("--scope", "-s", help="publish, subscribe or admin. May be repeated.")],
     tenant: TenantOption = "default",
     store: StoreOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Make a token and print it: this once, since only its digest is kept."""
+    """Make a token and print it. It is shown only once, since only its digest is stored."""
     with _open(store, config) as opened:
         from twigcast.broker.model import Scope
         from twigcast.broker.tokens import create_token as create
@@ -128,7 +128,7 @@ def create_token(
 
 @tokens.command("list")
 def list_tokens(as_json: JsonOption = False, store: StoreOption = None, config: ConfigOption = None) -> None:
-    """List the tokens of all tenants; what they are themselves is not known."""
+    """List the tokens of all tenants, without their secrets."""
     with _open(store, config) as opened:
         rows = [
             {
@@ -150,7 +150,7 @@ def revoke_token(
     store: StoreOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Revoke a token. When this ends, a broker that runs on the store takes it no more."""
+    """Revoke a token. When this ends, a broker that runs on the store accepts it no longer."""
     with _open(store, config) as opened:
         with opened.transaction() as transaction:
             transaction.delete_token(token_id)
@@ -162,7 +162,7 @@ def create_tenant(
     name: Annotated[str, typer.Argument(help="Its name.")],
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", metavar="NAME=NUMBER", help="Where it differs from the broker's. May be repeated."),
+        typer.Option("--limit", metavar="NAME=NUMBER", help="A limit that differs from the broker's. May be repeated."),
     ] = None,
     store: StoreOption = None,
     config: ConfigOption = None,
@@ -202,12 +202,12 @@ def _limits(supplied: list[str]) -> Mapping[str, int]:
 
 
 def _tenant(store: Store, name: str) -> Tenant:
-    from twigcast.broker.errors import NotFound
+    from twigcast.broker.errors import UnknownObject
 
     for tenant in store.tenants():
         if tenant.name == name:
             return tenant
-    raise NotFound(f"there is no tenant {name!r}")
+    raise UnknownObject(f"there is no tenant {name!r}")
 
 
 def _print_rows(rows: list[dict[str, object]], as_json: bool) -> None:
@@ -234,7 +234,7 @@ def _address(store: str | None, config: Path | None) -> str:
 def _open(store: str | None, config: Path | None) -> Iterator[Store]:
     """Open an existing store for one command, beside the broker."""
     with _reporting_errors():
-        from twigcast.broker.store.open import open_store
+        from twigcast.broker.store.store import open_store
 
         opened = open_store(_address(store, config), exclusive=False, create=False)
         try:

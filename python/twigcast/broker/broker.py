@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
-from twigcast.broker.commit_listener import CommitListener
-from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreUnavailable, TooMany
+from twigcast.broker.errors import Conflict, Stopping, StoreUnavailable, TooMany, UnknownDelivery, UnknownObject
 from twigcast.broker.hub.commit import CommitResult, Operation
-from twigcast.broker.hub.external_queries import SaxonExecutor
+from twigcast.broker.hub.external_queries import SaxonExecutor, refusals_of, refused
 from twigcast.broker.hub.operations import (
     AcknowledgeDeliveries,
     AcknowledgeUpTo,
     Replace,
     ReplaceQueries,
+    Seek,
     SetState,
     StoreChange,
     Subscribe,
@@ -27,7 +27,6 @@ from twigcast.broker.hub.operations import (
 )
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish
-from twigcast.broker.hub.refusals import refused, refused_queries, refused_subscriptions
 from twigcast.broker.hub.replay import Replays
 from twigcast.broker.hub.retention import Retention
 from twigcast.broker.hub.writer import Writer
@@ -39,7 +38,11 @@ from twigcast.broker.model import (
     ErrorRecord,
     NewQuery,
     NewSubscription,
+    OverflowPolicy,
     QueuedDelivery,
+    QueuePosition,
+    QueueReading,
+    QueueState,
     RejectedRecord,
     StoredMessage,
     StoredSubscription,
@@ -48,14 +51,15 @@ from twigcast.broker.model import (
     Tenant,
 )
 from twigcast.broker.options import HubOptions
+from twigcast.broker.queues.lag import ROUND_SECONDS, LagTracker
 from twigcast.broker.queues.leases import Leases
 from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
-from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.store.store import Store, Transaction
 from twigcast.errors import TwigcastError
-from twigcast.registration import Dialect
+from twigcast.registration import NO_PARAMS, Dialect, Params
 
 T = TypeVar("T")
+Change = TypeVar("Change", NewSubscription, NewQuery)
 
 logger = logging.getLogger(__name__)
 
@@ -67,16 +71,30 @@ _CHECKED_HERE: Final = 20
 
 _RETRY_SECONDS_MAX: Final = 10.0
 
+_SKIPPED_AT_ONCE: Final = 100
+
+
+class CommitListener:
+    """A listener that acts on commits, in the event loop, without blocking. By default it does nothing."""
+
+    def on_deliveries(self, queue_ids: Collection[int]) -> None:
+        """Handles new deliveries in queues. Queues that are only pulled may be left out."""
+
+    def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
+        """Handles subscriptions added, replaced, paused, suspended or resumed (as they are now), or deleted."""
+
+    def on_skipped(self, queue_id: int) -> None:
+        """Handles a queue whose first pending deliveries were taken out of the way."""
+
+    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
+        """Handles dead letters that are to be delivered again, beside the pending deliveries of their queues."""
+
 
 class Broker:
     """A running broker, for the event loop that it is started in. Its methods can be called from all tasks of the loop.
 
     Every change goes through the one writing thread of the hub in the order of the calls, many in one commit; a call
-    returns when its change is durable. Readers call ``store`` directly, in threads.
-
-    Args:
-        store: An open store, which the caller closes after :meth:`stop`.
-        options: Bounds and times.
+    returns when its change is durable. Readers call ``store`` directly, in threads; it is closed after :meth:`stop`.
     """
 
     def __init__(self, store: Store, options: HubOptions | None = None) -> None:
@@ -89,18 +107,14 @@ class Broker:
         self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
         self._queues = LiveQueues(self._read_pending, self.options, self.metrics)
         self._leases = Leases(self._queues)
+        self.lag = LagTracker(store.lags, store.queue_ids_after)
+        """How far the queues are behind."""
         self._writer = Writer(
             store, self._population, self.options, self.metrics, self._queues.readers, self._hand_over_from_thread
         )
         self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
-            store,
-            self._in_thread,
-            self._do,
-            self._evaluations,
-            self.options,
-            self.metrics,
-            lambda: self.tenants,
+            store, self._in_thread, self._do, self._evaluations, self.options, self.metrics, lambda: self.tenants
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
@@ -111,11 +125,7 @@ class Broker:
     # Start and stop ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Loads the subscriptions and begins to work.
-
-        Raises:
-            StoreUnavailable: The store does not answer.
-        """
+        """Loads the subscriptions and begins to work; raises StoreUnavailable if the store does not answer."""
         self._loop = asyncio.get_running_loop()
         unfinished: list[StoredSubscription] = []
         await self.tenants_changed()
@@ -135,19 +145,17 @@ class Broker:
             await self.change(lambda transaction: _suspend_refused(transaction, refused))
         self._begin(self._retention.run())
         self._begin(self._refresh_tenants())
+        self._begin(self._follow_lag())
 
     def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
         """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
         for subscription in self.store.all_subscriptions():
-            if subscription.replay_next is not None:
+            if subscription.replay_next is not None or subscription.missed_from is not None:
                 unfinished.append(subscription)
             yield subscription
 
     def drain(self) -> None:
-        """Begins a graceful stop: refuses publications, and ends all readers and pulls so that requests can end.
-
-        Acknowledgements are still accepted.
-        """
+        """Begins a graceful stop: refuses publications, ends readers and pulls, and still takes acknowledgements."""
         self._running = False
         self._queues.close_all()
 
@@ -190,6 +198,14 @@ class Broker:
             except StoreUnavailable as error:
                 logger.warning("the store does not work: %s", error)
 
+    async def _follow_lag(self) -> None:
+        while True:
+            try:
+                await self._in_thread(self.lag.round)
+            except StoreUnavailable as error:
+                logger.warning("the lag of queues is not read: %s", error)
+            await asyncio.sleep(ROUND_SECONDS)
+
     async def tenants_changed(self) -> None:
         """Reads tenants and their limits again."""
         self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
@@ -199,10 +215,8 @@ class Broker:
     async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
         """Stores messages durably, matched and with their deliveries. A rejected one is stored as such.
 
-        Raises:
-            StoreUnavailable: None of them was stored, as far as the broker can know.
-            TooMany: Too many wait for the store; the error says when to try again.
-            Stopping: The broker is being stopped.
+        If it raises StoreUnavailable, TooMany (which says when to try again), QueueFull (a subscriber has too much
+        pending) or Stopping, none of them was stored, as far as the broker can know.
         """
         if not submissions:
             return []
@@ -230,17 +244,18 @@ class Broker:
     # Subscriptions ----------------------------------------------------------------------------------------------------
 
     async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
-        """Adds subscriptions; the result holds, for each refused one, the error that refused it.
+        """Adds subscriptions, from the next message on, and replays in the background. Returns each, or its refusal."""
+        return await self._change_many(new, lambda good: Subscribe([_in_the_past(n) for n in good]))
 
-        They count from the next message on; a replay goes on in the background.
-        """
-        results: list[StoredSubscription | Exception] = []
+    async def _change_many(self, new: Sequence[Change], operation: Callable[[list[Change]], Operation]) -> list[Any]:
+        """Checks changes and carries out those that are not refused; returns the result or refusal of each."""
+        results: list[Any] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(refused_subscriptions, some, self._evaluations)
+            check = partial(refusals_of, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
-            good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(Subscribe(good)) if good else ())
+            good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
+            answers = iter(await self._do(operation(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
@@ -258,35 +273,29 @@ class Broker:
         namespaces: Mapping[str, str],
         dialect: str,
         delivery: DeliverySettings,
+        params: Params = NO_PARAMS,
+        overflow: OverflowPolicy | None = None,
     ) -> StoredSubscription:
-        """Gives a subscription another query or delivery, from the next message on.
+        """Gives a subscription another query, delivery or policy, from the next message on.
 
-        Raises:
-            QueryError: The query is refused; the subscription stays as it was.
+        Raises QueryError if the query is refused.
         """
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
-        check = partial(refused, subscription.key, query, namespaces, dialect, self._evaluations)
+        check = partial(refused, subscription.key, query, namespaces, dialect, params, self._evaluations)
         refusal = await self._checked(check, [dialect])
         if refusal is not None:
             raise refusal
-        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery)
+        policy = subscription.overflow if overflow is None else overflow
+        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, policy, params)
         return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
         """Gives subscriptions, none twice, other queries from the next message on; their deliveries go where they went.
 
-        The result holds ``None`` for each, or the QueryError or NotFound that refused it and left it as it was.
+        The result holds ``None`` for each, or the QueryError or UnknownObject that refused it and left it as it was.
         """
-        results: list[Exception | None] = []
-        for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
-            some = new[start : start + SUBSCRIBED_AT_ONCE]
-            check = partial(refused_queries, some, self._evaluations)
-            refusals = await self._checked(check, [n.dialect for n in some])
-            good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(ReplaceQueries(good)) if good else ())
-            results += [next(answers) if refusal is None else refusal for refusal in refusals]
-        return results
+        return await self._change_many(new, ReplaceQueries)
 
     async def set_state(
         self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
@@ -298,8 +307,16 @@ class Broker:
     async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
         result = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
         if result is None or result.id != subscription.id:
-            raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
+            raise UnknownObject(f"there is no subscription with the key {subscription.key!r} any more")
         return result
+
+    async def seek(self, subscription: StoredSubscription, first_seq: int | None) -> StoredSubscription:
+        """Lets a subscription begin anew with a stored message, or the next one to come (``None``).
+
+        It gets again the stored messages from there on that match it now; all before is done. Raises Conflict if it
+        shares its subscriber.
+        """
+        return cast("StoredSubscription", await self._do(Seek(subscription, first_seq)))
 
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         """Deletes a subscription with its pending deliveries."""
@@ -318,23 +335,51 @@ class Broker:
             return []
         return await self._leases.pull(queue_id, limit=limit, wait=wait, visibility=visibility)
 
-    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
-        """Acknowledges deliveries that were pulled or streamed."""
+    async def require_handed_out(self, queue_id: int, ids: Collection[DeliveryId]) -> None:
+        """Raises UnknownDelivery for an id that no reader of the queue can have been handed out."""
+        leases = self._leases.of(queue_id)
+        unsure = [id_ for id_ in ids if leases is None or id_ not in leases.before]
+        if not unsure:
+            return
+        newest, since = self._queues.handed_out(queue_id)
+        unfounded = await self._in_thread(partial(self.store.unfounded, queue_id, unsure, newest, since=since))
+        if not unfounded:
+            return
+        up_to = max(newest, DeliveryId(since - 1, QueuePosition(0).subscription_id))
+        last = await self._in_thread(partial(self.store.last_delivery, queue_id, up_to))
+        raise UnknownDelivery.of(str(unfounded[0]), None if last is None else str(last))
+
+    def has_handed_out(self, queue_id: int, up_to: DeliveryId) -> None:
+        """Records a delivery that is sent without being leased or streamed."""
+        self._queues.has_handed_out(queue_id, up_to)
+
+    def seek_count(self, queue_id: int) -> int:
+        """Returns how often a queue has begun anew since the start.
+
+        An acknowledgement that is passed the count of the time when its deliveries were handed out has no effect if the
+        queue has begun anew since.
+        """
+        return self._queues.seeks.get(queue_id, 0)
+
+    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId], seeks: int | None = None) -> None:
+        """Acknowledges deliveries that were pulled or streamed; ``seeks`` as of :meth:`seek_count`, by default now."""
         if not ids:
             return
-        await self._do(AcknowledgeDeliveries(queue_id, ids))
-        leases = self._leases.of(queue_id)
-        if leases is not None:
-            leases.settle(ids)
+        seeks = self.seek_count(queue_id) if seeks is None else seeks
+        await self._do(AcknowledgeDeliveries(queue_id, ids, seeks))
+        self._leases.settle(queue_id, ids)
+        self._replays.acknowledged(queue_id)
 
-    async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
-        """Acknowledges all deliveries of a queue up to a message."""
-        await self.acknowledge_queues({queue_id: seq})
+    async def acknowledge_up_to(self, queue_id: int, seq: int, seeks: int | None = None) -> None:
+        """Acknowledges all deliveries of a queue up to a message; ``seeks`` as for :meth:`acknowledge`."""
+        await self.acknowledge_queues({queue_id: seq}, None if seeks is None else {queue_id: seeks})
 
-    async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
-        """Acknowledges all deliveries of many queues, each up to a message."""
-        await self._do(AcknowledgeUpTo(marks))
+    async def acknowledge_queues(self, marks: Mapping[int, int], seeks: Mapping[int, int] | None = None) -> None:
+        """Acknowledges all deliveries of many queues, each up to a message; ``seeks`` by queue."""
+        seeks = {queue_id: self.seek_count(queue_id) for queue_id in marks} if seeks is None else seeks
+        await self._do(AcknowledgeUpTo(marks, seeks))
         for queue_id, seq in marks.items():
+            self._replays.acknowledged(queue_id)
             leases = self._leases.of(queue_id)
             if leases is not None:
                 leases.settle_up_to(seq)
@@ -344,6 +389,55 @@ class Broker:
         leases = self._leases.of(queue_id)
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
+
+    async def purge(self, queue: QueueState) -> int:
+        """Counts all that a queue has pending as done, and returns how many deliveries that were, without new ones."""
+        count = await self._in_thread(partial(self.store.pending_count, queue.id))
+        subscriptions = await self._in_thread(
+            partial(self.store.subscriptions, queue.tenant_id, limit=2, subscriber=queue.subscriber)
+        )
+        if len(subscriptions) == 1:
+            # This also ends a replay, and the wait for what a suspended subscription misses.
+            await self.seek(subscriptions[0], None)
+        else:
+            await self.acknowledge_up_to(queue.id, await self._in_thread(self.store.last_seq))
+        return count
+
+    async def skip(self, queue: QueueState, count: int, *, as_dead_letters: bool) -> int:
+        """Takes the oldest pending deliveries out of the way; returns how many there were."""
+        skipped = 0
+        while skipped < count:
+            pending = await self._read_pending(
+                queue.id, limit=min(count - skipped, _SKIPPED_AT_ONCE), bytes_max=self.options.read_bytes_max
+            )
+            if not pending:
+                break
+            if as_dead_letters:
+                await self.dead_letter([(delivery, 0, "it was skipped") for delivery in pending])
+            else:
+                await self.acknowledge(queue.id, [delivery.id for delivery in pending])
+            skipped += len(pending)
+        if skipped:
+            for listener in self._listeners:
+                listener.on_skipped(queue.id)
+        return skipped
+
+    def reading(self, queue_id: int) -> QueueReading:
+        """Returns who reads a queue."""
+        leases = self._leases.of(queue_id)
+        return QueueReading(
+            0 if leases is None else len(leases),
+            len(self._queues.readers.get(queue_id, ())),
+            self._queues.connected.get(queue_id),
+        )
+
+    def in_flight(self) -> int:
+        """Returns how many deliveries are leased."""
+        return self._leases.in_flight
+
+    def connected(self) -> int:
+        """Returns how many queues have a reader."""
+        return len(self._queues.readers)
 
     def read_queue(
         self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
@@ -368,9 +462,8 @@ class Broker:
         """Turns deliveries, each with its attempts and the reason, into dead letters; returns their ids."""
         numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
         for delivery, _, _ in deliveries:
-            leases = self._leases.of(delivery.queue_id)
-            if leases is not None:
-                leases.settle([delivery.id])
+            self._leases.settle(delivery.queue_id, [delivery.id])
+            self._replays.acknowledged(delivery.queue_id)
         return numbers
 
     async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
@@ -403,10 +496,8 @@ class Broker:
     ) -> None:
         """Lets an overlay forward messages to other brokers.
 
-        Args:
-            accepted: Called in the writing thread with the published messages of a commit, in order, once durable.
-            kept_above: Returns the sequence number above which other brokers may still request messages.
-            times: How many times longer such messages are kept than others.
+        ``accepted`` is called in the writing thread with the published messages of a commit, in order, once durable.
+        Messages above the number that ``kept_above`` returns may still be requested: they are kept ``times`` longer.
         """
         self._retention.retained_above = kept_above
         self._retention.kept_times = times
@@ -426,24 +517,14 @@ class Broker:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    async def _read_pending(
-        self,
-        queue_id: int,
-        *,
-        after: QueuePosition | None = None,
-        limit: int,
-        bytes_max: int,
-        skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> list[QueuedDelivery]:
-        return await self._in_thread(
-            lambda: self.store.pending(
-                queue_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
-            )
-        )
+    async def _read_pending(self, queue_id: int, **bounds: Any) -> list[QueuedDelivery]:
+        return await self._in_thread(partial(self.store.pending, queue_id, **bounds))
 
     # After a commit -------------------------------------------------------------------------------------
 
     def _hand_over_from_thread(self, over: CommitResult) -> None:
+        if over.filled:
+            self.lag.filled(over.filled)
         self._loop.call_soon_threadsafe(self._hand_over, over)
 
     def _hand_over(self, over: CommitResult) -> None:
@@ -456,8 +537,13 @@ class Broker:
             self._set_replay(queue_id, subscription_id, replay_next)
         if over.incomplete:
             queues.all_miss()
+        for queue_id, (subscription_id, first_seq) in over.sought.items():
+            queues.seek(queue_id, first_seq)
+            if (leases := self._leases.of(queue_id)) is not None:
+                leases.purge(subscription_id)
         for queue_id, deliveries in over.queues.items():
-            queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
+            if queue_id not in over.sought:  # its readers go back to the store
+                queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
         self._subscriptions_changed(over.changed, over.removed)
         if over.pushed:
             for listener in self._listeners:

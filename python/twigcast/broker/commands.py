@@ -39,19 +39,17 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on; by default 8080.")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="Settings, as TOML.")] = None,
     setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the file. May be repeated."),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the file. May be repeated.")
     ] = None,
     token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Where the first start writes the admin token."),
+        Path | None, typer.Option("--token-file", metavar="FILE", help="Where the first start writes the admin token.")
     ] = None,
     join: Annotated[
         list[str] | None,
         typer.Option("--join", metavar="URL", help="A broker to form an overlay with. May be repeated."),
     ] = None,
     overlay_listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where other brokers are listened for.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address on which to listen for other brokers.")
     ] = None,
     overlay_forms: Annotated[
         list[str] | None,
@@ -68,8 +66,8 @@ def serve(
     overlay_registry: Annotated[
         str | None, typer.Option(metavar="NAMES", help="The brokers that hold the registry, separated by commas.")
     ] = None,
-    log_format: Annotated[_LogFormat | None, typer.Option(help="How is logged, on standard error.")] = None,
-    log_level: Annotated[_LogLevel | None, typer.Option(help="What is logged.")] = None,
+    log_format: Annotated[_LogFormat | None, typer.Option(help="Format of the log on standard error.")] = None,
+    log_level: Annotated[_LogLevel | None, typer.Option(help="Least level that is logged.")] = None,
 ) -> None:
     """Run a broker: a durable service over HTTP, with a console.
 

@@ -27,11 +27,7 @@ _DAY = 86_400.0
 
 
 class ConfigError(BrokerError):
-    """A setting that cannot be used.
-
-    Args:
-        reason: The setting, where it was set, and what is wrong with it.
-    """
+    """A setting that cannot be used. The reason names the setting, where it was set, and what is wrong with it."""
 
     code = "config"
 
@@ -50,7 +46,7 @@ class TenantLimits(BaseModel):
     pending_max: int = Field(
         default=1_000_000,
         ge=1,
-        description="Deliveries that wait for one subscriber; beyond it its subscriptions are suspended.",
+        description="Deliveries that wait for one subscriber; what happens beyond is the choice of each subscription.",
     )
     publish_rate_max: int = Field(
         default=0, ge=0, description="Messages that one tenant may publish in a second; 0 for no limit."
@@ -65,8 +61,7 @@ class Settings(BaseSettings, TenantLimits):
     )
 
     store: str = Field(
-        default="twigcast-data",
-        description="The store: a folder for SQLite, or `postgresql://user@host/database`.",
+        default="twigcast-data", description="The store: a folder for SQLite, or `postgresql://user@host/database`."
     )
     host: str = Field(
         default="127.0.0.1",
@@ -113,6 +108,26 @@ class Settings(BaseSettings, TenantLimits):
         default=Limits().query_visits_max,
         ge=1_000,
         description="Nodes that one query may visit in one message if it is evaluated by itself.",
+    )
+    message_visits_max: int = Field(
+        default=Limits().message_visits_max,
+        ge=1_000,
+        description="What evaluating all queries of a tenant may cost on one message, in visits of about 5 ns; more "
+        "for large messages. What does not fit is undecided, and told to its owner.",
+    )
+    group_visits_max: int = Field(
+        default=Limits().group_visits_max,
+        ge=1_000,
+        description="The same for the subscriptions of one subscriber, of those that need turns of their own.",
+    )
+    overruns_max: int = Field(
+        default=Limits().overruns_max,
+        ge=0,
+        description="Messages on which a subscription may be too expensive before it is set aside for some messages; "
+        "0: it never is.",
+    )
+    message_result_bytes_max: int = Field(
+        default=256 * _MIB, ge=_KIB, description="Bytes of the different results of one message together."
     )
     result_bytes_max: int = Field(
         default=32 * _MIB, ge=_KIB, description="Bytes of the results of one query on one message."
@@ -162,8 +177,12 @@ class Settings(BaseSettings, TenantLimits):
     )
     websub_lease_seconds_max: float = Field(default=30 * _DAY, ge=60, description="Longest lease that is granted.")
     poll_concurrency: int = Field(default=8, ge=1, description="Sources that are polled at one time.")
-    poll_interval_min: float = Field(
-        default=10.0, ge=1, description="Seconds between two polls of a source, whatever it asks for."
+    poll_interval_min: float = Field(default=10.0, ge=1, description="Least seconds between two polls of a source.")
+    poll_links_max: int = Field(
+        default=200, ge=1, description="Links to documents that one poll of a source follows; the next goes on."
+    )
+    poll_links_seconds_max: float = Field(
+        default=120.0, ge=1, description="Seconds after which one poll begins no further document."
     )
 
     join: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -187,7 +206,7 @@ class Settings(BaseSettings, TenantLimits):
     )
     overlay_insecure: bool = Field(
         default=False,
-        description="Whether brokers on other machines are talked to without certificates: anyone who reaches the "
+        description="Whether links to brokers on other machines need no certificates: anyone who reaches the "
         "port can then read and publish everything.",
     )
     overlay_where: str | None = Field(
@@ -196,8 +215,8 @@ class Settings(BaseSettings, TenantLimits):
     )
     overlay_forms: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Forms in which messages may go to and come from other brokers, the dearest first, separated by "
-        "commas: `stream` or `dictionary` (parsed), `text`, each also with `+zlib` or `+zstd`. With `NAME=` before a "
+        description="Forms of messages to and from other brokers, in order of preference, separated by commas: "
+        "`stream` or `dictionary` (parsed), `text`, each also with `+zlib` or `+zstd`. With `NAME=` before a "
         "form, for the broker of that name. Text is always understood, and what is used where nothing else is "
         "shared.",
     )
@@ -227,8 +246,8 @@ class Settings(BaseSettings, TenantLimits):
     )
     overlay_placement: Literal["nearest", "content", "both"] = Field(
         default="both",
-        description="How the registry chooses the broker for a subscriber: the `nearest` one, one where the same is "
-        "wanted (`content`), or `both` weighed. It counts on the brokers that hold the registry.",
+        description="How the registry chooses the broker for a subscriber: the `nearest` one, one with similar "
+        "subscriptions (`content`), or `both` weighed. Only the brokers that hold the registry use it.",
     )
 
     overlay_reduce: bool = Field(
@@ -290,17 +309,8 @@ class Settings(BaseSettings, TenantLimits):
     @property
     def engine_limits(self) -> Limits:
         """The limits of the engine."""
-        return Limits(
-            message_bytes_max=self.body_bytes_max,
-            depth_max=self.depth_max,
-            attributes_max=self.attributes_max,
-            query_bytes_max=self.query_bytes_max,
-            query_steps_max=self.query_steps_max,
-            query_nesting_max=self.query_nesting_max,
-            query_visits_max=self.query_visits_max,
-            result_bytes_max=self.result_bytes_max,
-            cache_bytes_max=self.cache_bytes_max,
-        )
+        names = Limits().as_dict().keys() - {"message_bytes_max"}
+        return Limits(message_bytes_max=self.body_bytes_max, **{name: getattr(self, name) for name in names})
 
     def limits_of(self, tenant: Tenant) -> TenantLimits:
         """Returns the limits of a tenant: its own, and the broker's for the rest."""
@@ -309,14 +319,9 @@ class Settings(BaseSettings, TenantLimits):
 
 
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """Returns the settings from flags, environment, file and defaults, in this order.
+    """Returns the settings from flags by name, environment, a TOML file and defaults, in this order.
 
-    Args:
-        flags: Values by name of the setting. Text is read as in the environment.
-        file: A TOML file with settings at its top level.
-
-    Raises:
-        ConfigError: The file cannot be read, or a setting is unknown or cannot be used.
+    Text is read as in the environment. Raises ConfigError for a file or setting that cannot be used.
     """
     flags = dict(flags or {})
     from_file = _read(file) if file else {}
@@ -330,6 +335,13 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
         return Settings(**{**from_file, **flags})
     except ValidationError as error:
         raise ConfigError(_explanation(error, flags, from_file, file)) from None
+
+
+def first_mistake(error: ValidationError) -> str:
+    """Returns the first mistake that an error names: the field, and what is wrong with it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return f"{field}: {first['msg']}" if field else first["msg"]
 
 
 def _read(file: Path) -> dict[str, Any]:

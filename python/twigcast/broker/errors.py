@@ -9,11 +9,7 @@ from twigcast.errors import TwigcastError
 
 
 class BrokerError(TwigcastError):
-    """An operation that the broker could not carry out.
-
-    Args:
-        reason: What happened and what to do, in one sentence.
-    """
+    """An operation that the broker could not carry out. The reason says in a sentence what happened and what to do."""
 
     code = "broker"
     status = 500
@@ -53,7 +49,7 @@ class StoreDamaged(BrokerError):
     code = "store-damaged"
 
 
-class NotFound(BrokerError):
+class UnknownObject(BrokerError):
     """A request for an object that does not exist, or belongs to another tenant."""
 
     code = "not-found"
@@ -65,6 +61,23 @@ class Conflict(BrokerError):
 
     code = "conflict"
     status = 409
+
+
+class UnknownDelivery(BrokerError):
+    """An id of a delivery that was never handed out, or is of another subscriber; ``newest`` is the newest valid id."""
+
+    code = "unknown-delivery"
+    status = 409
+
+    def __init__(self, reason: str, newest: str | None = None) -> None:
+        super().__init__(reason)
+        self.newest = newest
+
+    @classmethod
+    def of(cls, unknown: str, newest: str | None) -> UnknownDelivery:
+        """Returns the error of an id, with the newest one that was handed out."""
+        hint = "nothing was handed out yet" if newest is None else f"the newest one is {newest}"
+        return cls(f"no delivery {unknown} of this subscriber was handed out: {hint}", newest)
 
 
 class Invalid(BrokerError):
@@ -113,12 +126,7 @@ class LimitReached(BrokerError):
 
 
 class TooMany(BrokerError):
-    """A rate or number of running operations over the limit.
-
-    Args:
-        reason: Which limit, and its value.
-        retry_after: Seconds after which a new attempt may succeed, if waiting helps.
-    """
+    """A rate or number of running operations over the limit, with the seconds after which a new attempt may succeed."""
 
     code = "too-many"
     status = 429
@@ -126,6 +134,12 @@ class TooMany(BrokerError):
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
+
+
+class QueueFull(TooMany):
+    """A message for a subscriber for which too much waits, and whose subscription lets publishers be refused."""
+
+    code = "queue-full"
 
 
 class UrlRefused(BrokerError):

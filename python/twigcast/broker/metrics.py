@@ -6,8 +6,12 @@ Each number is changed by one thread only, so that no update is lost without a l
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 SIZES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 10_000.0)
@@ -15,11 +19,7 @@ SIZES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 1
 
 @dataclass(slots=True)
 class Histogram:
-    """A histogram of values.
-
-    Args:
-        bounds: Upper bounds of the classes, ascending; a last class holds larger values.
-    """
+    """A histogram of values: upper bounds of its classes, ascending; a last class holds larger values."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(init=False)
@@ -39,14 +39,6 @@ class Histogram:
     def count(self) -> int:
         """Number of values."""
         return sum(self.counts)
-
-
-def _seconds() -> Histogram:
-    return Histogram(SECONDS)
-
-
-def _sizes() -> Histogram:
-    return Histogram(SIZES)
 
 
 @dataclass(slots=True)
@@ -80,8 +72,20 @@ class Metrics:
     """Deliveries stored."""
     undecided: int = 0
     """Subscriptions undecided on a message."""
+    throttled: int = 0
+    """Subscriptions that are set aside, since they were too expensive on several messages. A gauge."""
+    unread_numbers: int = 0
+    """Values with exponents that comparisons read as no number, as XPath 1.0 does. A gauge."""
     suspended: int = 0
     """Subscriptions suspended by the hub."""
+    resumed: int = 0
+    """Subscriptions that were suspended since too much waited, and resumed by themselves."""
+    dropped: int = 0
+    """Deliveries dropped since too much waited."""
+    overflow_dead_letters: int = 0
+    """Deliveries that became dead letters since too much waited."""
+    overflow_refused: int = 0
+    """Messages refused since too much waited for a subscriber."""
     replayed: int = 0
     """Deliveries stored by replay."""
     expired: int = 0
@@ -102,11 +106,11 @@ class Metrics:
     fallen_behind: int = 0
     """Times that a reader had to go back to the store."""
 
-    group_messages: Histogram = field(default_factory=_sizes)
+    group_messages: Histogram = field(default_factory=lambda: Histogram(SIZES))
     """Messages in a commit that had any."""
-    group_seconds: Histogram = field(default_factory=_seconds)
+    group_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     """Time from taking a commit group to the end of its commit."""
-    hand_over_seconds: Histogram = field(default_factory=_seconds)
+    hand_over_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     """Time from the submission of a message to the hand-over of its deliveries to the readers."""
 
     queued_messages: int = 0
@@ -124,10 +128,7 @@ class Metrics:
 
     def of_tenant(self, tenant_id: int) -> TenantCounts:
         """Returns the counters of a tenant."""
-        result = self.tenants.get(tenant_id)
-        if result is None:
-            result = self.tenants[tenant_id] = TenantCounts()
-        return result
+        return self.tenants.setdefault(tenant_id, TenantCounts())
 
     def add_tenants(self, counted: Metrics) -> None:
         """Adds the counters of a commit for each tenant."""
@@ -136,3 +137,11 @@ class Metrics:
             mine.accepted += counts.accepted
             mine.rejected += counts.rejected
             mine.deliveries += counts.deliveries
+
+
+def metric_families(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily], prefix: str, rows: Iterable[tuple[str, str, float]]
+) -> Iterator[Metric]:
+    """Yields a metric without labels for each row of name, text and present value."""
+    for name, text, value in rows:
+        yield kind(prefix + name, text, value=value)

@@ -11,11 +11,11 @@ people and retention; no order depends on a clock.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from twigcast.registration import Dialect
+from twigcast.registration import NO_PARAMS, Dialect, Params
 
 
 class Scope(enum.StrEnum):
@@ -24,6 +24,9 @@ class Scope(enum.StrEnum):
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
     ADMIN = "admin"
+
+
+_XML_DECLARATION: Final = tuple(b"<?xml" + space for space in (b" ", b"\t", b"\r", b"\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,9 @@ class Token:
 
 SourceKind = Literal["push", "rss", "atom", "http-folder"]
 
+UpdateMode = Literal["ignore", "updated", "content"]
+"""When an entry of a feed is published again that changed under its id: never, with a later date, or always."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -69,6 +75,11 @@ class Source:
     paused: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     """State of polling: ``etag``, ``last_modified``, ``last_poll``, ``last_error``, ``failures``."""
+    updates: UpdateMode = "ignore"
+    follow: Sequence[str] = ()
+    """Media types of the linked documents that are published in place of entries."""
+    follow_hosts: Sequence[str] = ()
+    """Hosts beside that of the feed to which links may lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,21 @@ class StoredMessage:
     """Seconds since the epoch."""
     xml: bytes
     matches: int = 0
+    id_types: bytes | None = None
+    """A short DOCTYPE with the ID attributes that the message declared, if there were any. Nobody is handed that."""
+
+    @property
+    def with_ids(self) -> bytes:
+        """The message as queries are evaluated on it: ``id()`` finds what it found when the message came."""
+        if not self.id_types:
+            return self.xml
+        start = self.id_types_start
+        return self.xml[:start] + self.id_types + self.xml[start:]
+
+    @property
+    def id_types_start(self) -> int:
+        """Returns where :attr:`id_types` stand in :attr:`with_ids`: nothing may stand before an XML declaration."""
+        return self.xml.index(b"?>") + 2 if self.xml.startswith(_XML_DECLARATION) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +190,19 @@ class SubscriptionState(enum.StrEnum):
     """Suspended by the broker, for a recorded reason, until its owner resumes it."""
 
 
+class OverflowPolicy(enum.StrEnum):
+    """A choice of what happens to a subscription when too many deliveries wait for its subscriber."""
+
+    SUSPEND = "suspend"
+    """It is suspended; alone with its subscriber, it resumes when half of that is done, with what it missed."""
+    DROP_OLDEST = "drop_oldest"
+    """Its oldest pending deliveries are dropped."""
+    DEAD_LETTER = "dead_letter"
+    """Its oldest pending deliveries become dead letters."""
+    REFUSE = "refuse"
+    """Publishers of messages that it matches are refused until something is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSubscription:
     """A standing query and the destination of its results."""
@@ -186,6 +225,21 @@ class StoredSubscription:
     """The next sequence number of replay; ``None`` without replay, or after its end."""
     replay_end: int | None = None
     """The last sequence number of replay; live matching began right after it."""
+    params: Params = field(default_factory=dict)
+    """The values of the query's parameters."""
+    overflow: OverflowPolicy = OverflowPolicy.SUSPEND
+    missed_from: int | None = None
+    """The first message that it misses while it is suspended since too much waits; it is replayed from there on."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Returns whether it is suspended only until less waits for its subscriber."""
+        return self.state is SubscriptionState.SUSPENDED and self.missed_from is not None
+
+    @property
+    def is_served(self) -> bool:
+        """Returns whether it gets its messages: at once, or later if it is draining."""
+        return self.state is SubscriptionState.ACTIVE or self.is_draining
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +256,9 @@ class NewSubscription:
     delivery: DeliverySettings = field(default_factory=DeliverySettings)
     replay_from: int | None = None
     """The first sequence number to replay; needs a subscriber of its own that is new."""
+    overflow: OverflowPolicy = OverflowPolicy.SUSPEND
+    params: Params = field(default_factory=dict)
+    """The values of the query's parameters."""
 
 
 class NewQuery(NamedTuple):
@@ -211,6 +268,12 @@ class NewQuery(NamedTuple):
     query: str
     namespaces: Mapping[str, str]
     dialect: Dialect
+    params: Params = NO_PARAMS
+
+    @property
+    def key(self) -> str:
+        """Key of the subscription."""
+        return self.subscription.key
 
 
 class DeliveryId(NamedTuple):
@@ -224,11 +287,7 @@ class DeliveryId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> DeliveryId:
-        """Returns the id written as ``text``.
-
-        Raises:
-            ValueError: It is no delivery id.
-        """
+        """Returns the id written as ``text``; raises ValueError if it is none."""
         seq, dash, subscription_id = text.partition("-")
         if not (dash and seq.isascii() and seq.isdigit() and subscription_id.isascii() and subscription_id.isdigit()):
             raise ValueError(f"{text!r} is no delivery id; one looks like 1234-56")
@@ -290,3 +349,148 @@ class ErrorRecord:
     """The message concerned, if there is one."""
     count: int = 1
     """Number of deliveries concerned."""
+
+
+class Pause(NamedTuple):
+    """A pause of a query in XQuery: a range of messages that do not count for it when it reaches them."""
+
+    first_seq: int
+    last_seq: int | None
+    """``None`` while the pause lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """The state of one queue."""
+
+    id: int
+    tenant_id: int
+    subscriber: str
+    acked: int
+    """All deliveries up to this sequence number are acknowledged."""
+    kind: str = PULL
+    """How its deliveries reach the subscriber: the kind of its delivery settings."""
+
+
+class QueueLag(NamedTuple):
+    """The lag of a queue that has something pending."""
+
+    queue_id: int
+    tenant_id: int
+    pending: int
+    oldest_seq: int
+    """Sequence number of the oldest pending message."""
+    oldest_received: float
+    """When that was received, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReading:
+    """The readers of a queue, and what they have."""
+
+    in_flight: int
+    """Deliveries that are leased, or released with a delay."""
+    readers: int
+    """Open streams and waiting pulls."""
+    since: float | None
+    """Since when there has always been a reader, in seconds since the epoch; ``None`` without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushState:
+    """The pushing of a queue with pending deliveries."""
+
+    in_flight: int
+    """Deliveries that are being sent."""
+    attempts: int
+    """Failed attempts at the first delivery."""
+    next_retry: float | None
+    """Time of the next attempt, in seconds since the epoch; ``None`` if none has to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePosition:
+    """A position in a queue: right after this delivery."""
+
+    seq: int
+    subscription_id: int = 1 << 62
+    """By default beyond all subscriptions: reading goes on with the next message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts to push the first delivery of a queue."""
+
+    id: DeliveryId
+    count: int
+    first_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSubRequest:
+    """A request of a WebSub subscriber as it was sent."""
+
+    base_url: str
+    """The broker's address as the subscriber uses it."""
+    form: Mapping[str, Sequence[str]]
+    """The parameters, each with its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The counts of what is stored, and its size in bytes."""
+
+    messages: int
+    rejected: int
+    subscriptions: int
+    lanes: int
+    pending: int
+    dead_letters: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSummary:
+    """A message without its body."""
+
+    seq: int
+    source: str
+    message_id: str
+    received: float
+    matches: int
+    size: int
+    """Bytes of the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayIdentity:
+    """The identity of a broker in an overlay."""
+
+    name: str
+    instance: bytes
+    """16 random bytes, made with the store."""
+    incarnation: int
+    """A number that grows with each start."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """The state of another broker of the overlay."""
+
+    name: str
+    horizon: int | None
+    """All its messages up to this number are known; ``None`` if none was requested yet."""
+    seen: float
+    """Time of the last change, in seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a message that another broker accepted."""
+
+    root: int
+    number: int
+    """Its number there."""
+    route: tuple[int, ...]
+    """The brokers that it passed."""

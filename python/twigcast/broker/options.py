@@ -9,7 +9,7 @@ from typing import Final
 from twigcast.broker.model import Tenant
 from twigcast.limits import Limits
 
-DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy", "xquery"})
+DIALECTS: Final[frozenset[str]] = frozenset({"xpath", "legacy", "doubles", "xquery"})
 """Dialects of queries that the hub accepts, the last one if Saxon is installed."""
 
 
@@ -20,7 +20,7 @@ SAXON: Final = "saxonche"
 def refused_dialect(dialect: str) -> str | None:
     """Returns why the hub accepts no queries in a dialect; ``None`` if it does."""
     if dialect not in DIALECTS:
-        return f"{dialect!r} is no dialect of queries; there are 'xpath', 'legacy' and 'xquery'"
+        return f"{dialect!r} is no dialect of queries; there are 'xpath', 'legacy', 'doubles' and 'xquery'"
     if dialect == "xquery" and importlib.util.find_spec(SAXON) is None:
         return "the dialect 'xquery' needs Saxon, which this broker does not have: pip install 'twigcast[xquery]'"
     return None
@@ -39,7 +39,7 @@ class HubOptions:
     pending_max: int = 1_000_000
     """Deliveries that wait for one subscriber, unless its tenant's limits say otherwise.
 
-    Beyond it the subscriptions of the queue are suspended.
+    Beyond it each subscription of the queue has its policy: see :mod:`twigcast.broker.hub.overflow`.
     """
 
     queue_messages_max: int = 20_000

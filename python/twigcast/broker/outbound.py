@@ -9,15 +9,13 @@ from typing import Final
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channels import ChannelResources, make_channels
-from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.host_scheduler import Backoff, HostLimits
 from twigcast.broker.delivery.http_client import HttpClient, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
 from twigcast.broker.delivery.websub_hub import LeaseBounds, WebSubHub
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.sources.poll import PollLimits
-from twigcast.broker.sources.schedule import Poller, PollSettings
+from twigcast.broker.sources.poll import Poller, PollLimits, PollSettings
 
 _SPARE_CONNECTIONS: Final = 32
 """Number of connections for polls and verifications, beside pushing."""
@@ -25,16 +23,7 @@ _SPARE_CONNECTIONS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class OutboundSettings:
-    """The settings of all outbound services.
-
-    Args:
-        policy: Permitted addresses.
-        timeouts: Timeouts of each request.
-        push: Attempts and waits of pushing.
-        leases: Duration of WebSub subscriptions.
-        polls: Settings of polling.
-        grace: Time in seconds that running attempts have at a stop.
-    """
+    """The settings of all outbound services; running attempts have the seconds of ``grace`` at a stop."""
 
     policy: UrlPolicy = field(default_factory=UrlPolicy)
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -60,7 +49,12 @@ class OutboundSettings:
             PollSettings(
                 settings.poll_concurrency,
                 settings.poll_interval_min,
-                PollLimits(2 * settings.body_bytes_max, settings.body_bytes_max),
+                PollLimits(
+                    2 * settings.body_bytes_max,
+                    settings.body_bytes_max,
+                    settings.poll_links_max,
+                    settings.poll_links_seconds_max,
+                ),
             ),
             min(5.0, settings.stop_seconds),
         )

@@ -1,9 +1,8 @@
 """HTTP as uvicorn implements it, with two changes.
 
 The head of a response waits for what follows it. Uvicorn writes head and body one after the other, each of which costs
-a
-system call, and often the client two. Here a head is sent together with what is written next, or alone in the next
-turn of the event loop.
+a system call, and often the client two. Here a head is sent with what is written next, or alone in the next turn of the
+event loop.
 
 The size of the head of a request, and of the fields behind its body, is bounded: the parser would keep all of that,
 before a token is checked.

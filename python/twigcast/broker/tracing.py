@@ -6,42 +6,17 @@ its own, with a link to the publication, which is remembered for a while.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.model import Accepted, QueuedDelivery, RejectedRecord, Submission
 
 _REMEMBERED_MAX: Final = 10_000
 
-
-class PublicationTrace(Protocol):
-    """A running publication."""
-
-    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
-        """Records the outcomes of the publication."""
-
-
-class _Untraced:
-    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
-        pass
-
-
-class _Traced:
-    def __init__(self, owner: Tracing, span: Any) -> None:
-        self._owner = owner
-        self._span = span
-
-    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
-        accepted = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
-        self._span.set_attribute("twigcast.accepted", len(accepted))
-        self._span.set_attribute("twigcast.rejected", len(outcomes) - len(accepted))
-        self._span.set_attribute("twigcast.matches", sum(outcome.matches for outcome in accepted))
-        self._owner.remember([outcome.seq for outcome in accepted], self._span.get_span_context())
-
-
-_UNTRACED: Final = _Untraced()
+Outcome: TypeAlias = Accepted | RejectedRecord
 
 
 class Tracing:
@@ -86,26 +61,29 @@ class Tracing:
             provider.shutdown()
 
     @contextmanager
-    def publishing(self, submissions: Sequence[Submission]) -> Iterator[PublicationTrace]:
-        """Opens the span ``publish`` around a publication, with ``commit`` in it."""
-        if self._tracer is None:
-            yield _UNTRACED
-            return
+    def publishing(self, submissions: Sequence[Submission]) -> Iterator[Callable[[Sequence[Outcome]], None]]:
+        """Opens the span ``publish`` around a publication, with ``commit`` in it, while spans are made.
+
+        The function that it returns records the outcomes of the publication.
+        """
         attributes = {"messaging.system": "twigcast", "messaging.batch.message_count": len(submissions)}
         with (
             self._tracer.start_as_current_span("publish", attributes=attributes) as span,
             self._tracer.start_as_current_span("commit") as commit,
         ):
             try:
-                yield _Traced(self, span)
+                yield partial(self._published, span)
             except BrokerError as error:
                 commit.set_attribute("error.type", error.code)
                 raise
 
-    def remember(self, seqs: Sequence[int], context: Any) -> None:
-        """Remembers the span that published messages."""
-        for seq in seqs:
-            self._publications[seq] = context
+    def _published(self, span: Any, outcomes: Sequence[Outcome]) -> None:
+        """Records outcomes in the span of their publication, and remembers the span."""
+        accepted = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
+        span.set_attribute("twigcast.accepted", len(accepted))
+        span.set_attribute("twigcast.rejected", len(outcomes) - len(accepted))
+        span.set_attribute("twigcast.matches", sum(outcome.matches for outcome in accepted))
+        self._publications.update((outcome.seq, span.get_span_context()) for outcome in accepted)
         while len(self._publications) > _REMEMBERED_MAX:
             del self._publications[next(iter(self._publications))]
 
@@ -122,4 +100,4 @@ class Tracing:
 
 
 tracing: Final = Tracing()
-"""Returns the instance of this process, as the OpenTelemetry SDK does."""
+"""The instance of this process, as the OpenTelemetry SDK does."""

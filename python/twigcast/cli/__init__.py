@@ -1,38 +1,58 @@
 """The command line: ``twigcast COMMAND``, with one module per command; ``common`` holds what they share.
 
-Exit status: 0 done, 1 nothing matched (``match`` only), 2 bad usage or query, 3 some messages rejected; 130 after
-Ctrl-C and 141 if the reader of the output is gone, as usual.
+Exit status: 0 done, 2 bad usage or query, or something that cannot be read or written, 3 some messages rejected, 4
+nothing matched (``match``) or was waiting (``pull``); 1 only if Twigcast itself fails, 130 after Ctrl-C and 141 if the
+reader of the output is gone, as usual.
 """
 
 import inspect
 import io
 import sys
 from collections.abc import Callable
-from importlib import metadata
 from typing import Annotated
 
 import typer
 
-from twigcast.broker import admin as admin_commands
-from twigcast.broker import commands as broker_commands
+from twigcast._core import VERSION
 from twigcast.cli.check import check
-from twigcast.cli.common import guarded
+from twigcast.cli.common import guarded, open_closed_streams, run_safely
 from twigcast.cli.deliver import deliver
 from twigcast.cli.explain import explain
+from twigcast.cli.lazy import LazyCommand, LazyGroup
 from twigcast.cli.match import match
 from twigcast.cli.pipeline import pipeline
-from twigcast.lab.experiments import commands as experiments_commands
-from twigcast.lab.overlays import commands as overlay_commands
-from twigcast.lab.workload import commands as workload_commands
 
-app = typer.Typer(
-    name="twigcast",
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+def _register_generate(parent: typer.Typer) -> None:
+    from twigcast.lab.workload.commands import register
+
+    register(parent)
+
+
+def _register_experiment(parent: typer.Typer) -> None:
+    from twigcast.lab.experiments.commands import register
+
+    register(parent)
+
+
+def _register_overlay(parent: typer.Typer) -> None:
+    from twigcast.lab.overlays.commands import app as overlays
+    from twigcast.peers.commands import peers
+
+    overlays.add_typer(peers, name="peer")
+    parent.add_typer(overlays, name="overlay")
+
+
+def _register_admin(parent: typer.Typer) -> None:
+    from twigcast.broker.admin import register
+
+    register(parent)
+
+
+def _register_serve(parent: typer.Typer) -> None:
+    from twigcast.broker.commands import register
+
+    register(parent)
 
 
 def _help(command: Callable[..., int]) -> str:
@@ -40,18 +60,79 @@ def _help(command: Callable[..., int]) -> str:
     return inspect.cleandoc(command.__doc__ or "").replace("\\b\n", "\b\n")
 
 
+def _register_publish(parent: typer.Typer) -> None:
+    from twigcast.cli.client.publish import publish
+
+    parent.command(help=_help(publish))(guarded(publish))
+
+
+def _register_subscribe(parent: typer.Typer) -> None:
+    from twigcast.cli.client.subscribe import subscribe
+
+    parent.command(help=_help(subscribe))(guarded(subscribe))
+
+
+def _register_pull(parent: typer.Typer) -> None:
+    from twigcast.cli.client.deliveries import pull
+
+    parent.command(help=_help(pull))(guarded(pull))
+
+
+def _register_tail(parent: typer.Typer) -> None:
+    from twigcast.cli.client.deliveries import tail
+
+    parent.command(help=_help(tail))(guarded(tail))
+
+
+def _register_subscriptions(parent: typer.Typer) -> None:
+    from twigcast.cli.client.subscriptions import app as subscriptions
+
+    parent.add_typer(subscriptions, name="subscriptions")
+
+
+def _register_tenants(parent: typer.Typer) -> None:
+    from twigcast.cli.client.tenants import app as tenants
+
+    parent.add_typer(tenants, name="tenants")
+
+
+LazyGroup.lazy = {
+    "publish": LazyCommand(
+        _register_publish, "Publish messages to a broker, which has stored each when its line is printed."
+    ),
+    "subscribe": LazyCommand(
+        _register_subscribe, "Subscribe to messages of a broker: to one query, or to all of a file."
+    ),
+    "pull": LazyCommand(_register_pull, "Pull what waits for a subscriber, and acknowledge it when it is printed."),
+    "tail": LazyCommand(_register_tail, "Print what a subscriber gets, as it comes, until Ctrl-C."),
+    "subscriptions": LazyCommand(
+        _register_subscriptions, "The subscriptions of a broker: list, pause, resume, delete, seek, export."
+    ),
+    "tenants": LazyCommand(_register_tenants, "The tenants of a broker and their tokens, for its operator."),
+    "generate": LazyCommand(_register_generate, "Make documents, queries and populations from a DTD."),
+    "experiment": LazyCommand(_register_experiment, "Measure the published figures and tables again."),
+    "overlay": LazyCommand(_register_overlay, "Networks of peers: run a node of one, or simulate one."),
+    "admin": LazyCommand(_register_admin, "Look after the store of a broker."),
+    "serve": LazyCommand(_register_serve, "Run a broker: a durable service over HTTP, with a console."),
+}
+
+app = typer.Typer(
+    name="twigcast",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
 for _command in (match, deliver, check, explain, pipeline):
     app.command(help=_help(_command))(guarded(_command))
-workload_commands.register(app)
-experiments_commands.register(app)
-overlay_commands.register(app)
-admin_commands.register(app)
-broker_commands.register(app)
 
 
 def _show_version(requested: bool) -> None:
     if requested:
-        print(f"twigcast {metadata.version('twigcast')}")
+        print(f"twigcast {VERSION}")
         raise typer.Exit
 
 
@@ -61,11 +142,12 @@ def _twigcast(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Deliver XML messages to those who asked for them."""
+    """Deliver XML messages to those who subscribe to them."""
 
 
 def main() -> None:
     """Run the console script. Its output is UTF-8 in every locale."""
+    open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
-    app(prog_name="twigcast")
+    sys.exit(run_safely(lambda: app(prog_name="twigcast")))

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from twigcast.cli import common
+from twigcast.cli.colours import painted
 from twigcast.errors import DuplicateKey, QueryError, SubscriptionFileError, TwigcastError
+from twigcast.limits import Limits
 from twigcast.query_check import QueryReport
 from twigcast.query_check import check as check_query
 from twigcast.registration import Subscription
@@ -27,6 +29,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON lines.")] = False,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
+    numbers: common.NumbersOption = None,
+    limit: common.LimitOption = None,
 ) -> int:
     r"""Report how queries run, and what is wrong with them.
 
@@ -41,11 +45,10 @@ def check(
     if bool(queries) == bool(subscriptions):
         raise typer.BadParameter("give either queries or -s SUBSCRIPTIONS", param_hint="QUERY")
     items = (
-        _from_file(subscriptions)
-        if subscriptions
-        else (_CheckItem("", Subscription("", query)) for query in queries or [])
+        _from_file(subscriptions) if subscriptions else (_CheckItem(Subscription("", query)) for query in queries or [])
     )
-    checker = _Checker(common.parse_namespaces(namespace), dialect)
+    dialect = common.dialect_reading(dialect, numbers)
+    checker = _Checker(common.parse_namespaces(namespace), dialect, common.parse_limits(limit))
     routes: Counter[str] = Counter()
     refused = 0
     for item in items:
@@ -64,29 +67,41 @@ def check(
 class _CheckItem:
     """A subscription to check, or why it is not one."""
 
-    label: str
     subscription: Subscription | SubscriptionFileError
+    path: str | None = None
+    """The file that it is from."""
+
+    line: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The file, the line and the key of a subscription from a file; of a snapshot, the key."""
+        if self.path is None or isinstance(self.subscription, SubscriptionFileError):
+            return ""
+        key = self.subscription.key
+        return key if self.line is None else f"{self.path}:{self.line}: {key}"
 
 
 def _from_file(path: Path) -> Iterator[_CheckItem]:
     name = str(path)
     if is_snapshot(name):
         snapshot = SubscriptionSet.load(name)
-        yield from (_CheckItem(key, snapshot[key]) for key in snapshot)
+        yield from (_CheckItem(snapshot[key], name) for key in snapshot)
         return
     for row in read_subscriptions(path):
         if isinstance(row, SubscriptionFileRow):
-            yield _CheckItem(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
+            yield _CheckItem(row.subscription, name, row.line)
         else:
-            yield _CheckItem("", row)
+            yield _CheckItem(row, row.path, row.line)
 
 
 class _Checker:
     """A checker of subscriptions, which also refuses keys that occur twice."""
 
-    def __init__(self, namespaces: dict[str, str], dialect: common.DialectName) -> None:
+    def __init__(self, namespaces: dict[str, str], dialect: common.DialectName, limits: Limits) -> None:
         self._namespaces = namespaces
         self._dialect = dialect
+        self._limits = limits
         self._keys: set[str] = set()
 
     def check(self, item: _CheckItem) -> QueryReport | TwigcastError:
@@ -96,13 +111,15 @@ class _Checker:
             return subscription
         if subscription.key in self._keys:
             return DuplicateKey(subscription.key)
-        if item.label:
+        if item.path is not None:
             self._keys.add(subscription.key)
         try:
             return check_query(
                 subscription.query,
                 namespaces={**self._namespaces, **subscription.namespaces},
                 dialect=subscription.dialect or self._dialect.dialect,
+                params=subscription.params,
+                limits=self._limits,
             )
         except QueryError as error:
             return error
@@ -114,21 +131,22 @@ def _show(item: _CheckItem, outcome: QueryReport | TwigcastError, *, as_json: bo
     elif isinstance(outcome, TwigcastError):
         common.complain(f"{item.label}: {outcome}" if item.label else str(outcome))
     elif item.label:
-        print(f"{item.label}: {outcome.route}: {outcome.normal_form}")
+        print(f"{item.label}: {painted(outcome.route, 'dim')}: {outcome.normal_form}")
         for warning in outcome.warnings:
             common.complain(f"{item.label}: warning: {warning}")
     else:
-        print(outcome.query)
+        print(painted(outcome.query, "bold"))
         print(f"  normal form: {outcome.normal_form}")
-        print(f"  runs as: {outcome.route}" + (f" ({outcome.reason})" if outcome.reason else ""))
+        for line in common.running(outcome):
+            print(f"  {line}")
         for warning in outcome.warnings:
-            print(f"  warning: {warning}")
+            print(f"  {painted('warning:', 'yellow')} {warning}")
 
 
 def _as_dict(item: _CheckItem, outcome: QueryReport | TwigcastError) -> dict[str, object]:
-    identity: dict[str, object] = {}
+    place = {"path": item.path, "line": item.line, "key": item.subscription.key}
+    identity: dict[str, object] = {name: value for name, value in place.items() if item.path and value is not None}
     if isinstance(item.subscription, Subscription):
-        identity = {"key": item.subscription.key} if item.label else {}
         identity["query"] = item.subscription.query
     if isinstance(outcome, TwigcastError):
         return identity | {"error": outcome.details()}
@@ -136,6 +154,8 @@ def _as_dict(item: _CheckItem, outcome: QueryReport | TwigcastError) -> dict[str
         "normal_form": outcome.normal_form,
         "route": outcome.route,
         "reason": outcome.reason,
+        "cover": outcome.cover,
+        "cost": outcome.cost,
         "warnings": list(outcome.warnings),
     }
 
@@ -145,4 +165,5 @@ def _show_tally(routes: Counter[str], refused: int) -> None:
     parts = [f"{count:,} {route}" for route, count in sorted(routes.items())]
     count = routes.total() + refused
     plural = "" if count == 1 else "s"
-    print(f"{count:,} subscription{plural}: {', '.join([*parts, f'{refused:,} refused'])}", file=sys.stderr)
+    verdict = painted(f"{refused:,} refused", "red" if refused else "green", sys.stderr)
+    print(f"{count:,} subscription{plural}: {', '.join([*parts, verdict])}", file=sys.stderr)

@@ -12,24 +12,28 @@ import typer
 from twigcast.answers import Delivery
 from twigcast.cli import common
 from twigcast.errors import OutputError, RejectedMessage
-from twigcast.reading.conversion import to_utf8
+from twigcast.reading.conversion import to_document
+from twigcast.reading.preparation import delivered
 
 
 def deliver(
     messages: common.MessagesArgument,
-    subscriptions: common.SubscriptionsOption,
     output: Annotated[
         str,
         typer.Option("-o", "--output", metavar="DIR", help="Folder for deliveries.jsonl; - for standard output."),
     ],
+    subscriptions: common.OptionalSubscriptionsOption = None,
+    query: common.QueriesOption = None,
     whole: common.WholeOption = False,
     envelope: common.EnvelopeOption = None,
     envelope_query: common.EnvelopeQueryOption = False,
-    record: common.RecordOption = None,
-    include: common.IncludeOption = None,
+    *,
+    reading: common.ReadingFlags,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
+    numbers: common.NumbersOption = None,
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
+    limit: common.LimitOption = None,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""Write what each subscriber gets of each message.
@@ -43,38 +47,48 @@ def deliver(
     Examples:
       twigcast deliver -s subscriptions.jsonl -o outbox inbox/
       twigcast deliver -s subscriptions.jsonl -o - --record item channel.xml
+      twigcast deliver -q 'for $s in /story return <new>{ $s/title }</new>' -o - inbox/
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
     wrapping = common.parse_envelope(envelope, namespace, query=envelope_query)
-    population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
-    inbox = common.MessageInput(messages, record, include, errors)
-    with _open_output(output) as out:
+    common.check_standard_input(messages, subscriptions)
+    population = common.load(
+        subscriptions,
+        query,
+        namespaces=namespace,
+        dialect=common.dialect_reading(dialect, numbers),
+        on_bad=on_bad_subscription,
+        limits=common.parse_limits(limit),
+    )
+    inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
+    with _open_output(output, inbox) as out:
         for message in inbox:
             try:
                 deliveries = population.deliver(message.xml, envelope=wrapping, message_id=message.id, whole=whole)
             except RejectedMessage as error:
-                inbox.reject(message.id, error)
+                inbox.reject(message, error)
                 continue
-            out.write("".join(_line(message.id, delivery, whole=whole) for delivery in deliveries))
+            document = None
+            if whole and wrapping is None:
+                options, bytes_max = inbox.options, population.limits.message_bytes_max
+                document = to_document(
+                    message.xml if message.original is None else delivered(message.original, options, bytes_max)
+                ).decode()
+            enveloped = whole and wrapping is not None
+            out.write("".join(_line(message.id, one, document, enveloped=enveloped) for one in deliveries))
             inbox.report_undecided(message.id, deliveries.undecided)
     return inbox.status
 
 
-def _line(message_id: str, delivery: Delivery, *, whole: bool) -> str:
-    row = {"message": message_id, "key": delivery.key, "payload": _payload(delivery, whole=whole)}
-    return common.as_json(row) + "\n"
-
-
-def _payload(delivery: Delivery, *, whole: bool) -> str | None:
-    if delivery.rewritten:
-        return delivery.payload.decode()
-    return to_utf8(delivery.payload).decode() if whole else None
+def _line(message_id: str, delivery: Delivery, document: str | None, *, enveloped: bool) -> str:
+    payload = delivery.payload.decode() if delivery.rewritten or enveloped else document
+    return common.as_json({"message": message_id, "key": delivery.key, "payload": payload}) + "\n"
 
 
 @contextmanager
-def _open_output(output: str) -> Iterator[IO[str]]:
-    """Opens the output. A file gets its name only when it is complete."""
+def _open_output(output: str, inbox: common.MessageInput) -> Iterator[IO[str]]:
+    """Opens the output. A file gets its name only when it is complete, and replaces none if no message was read."""
     if output == "-":
         yield sys.stdout
         return
@@ -84,6 +98,11 @@ def _open_output(output: str) -> Iterator[IO[str]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", encoding="utf-8") as file:
             yield file
+        if path.exists() and inbox.status and inbox.count == inbox.rejected:
+            common.complain(f"{path}: the file of an earlier run is kept, as no message could be read")
+            return
+        if path.exists():
+            common.complain(f"{path}: the file of an earlier run is replaced")
         partial.replace(path)
     except OSError as error:
         raise OutputError(str(path), f"it cannot be written: {error.strerror}") from error

@@ -6,25 +6,35 @@ from typing import Annotated
 import typer
 
 from twigcast.cli import common
+from twigcast.cli.colours import painted_table
+
+_FeedOption = Annotated[
+    str,
+    typer.Option(
+        "--messages",
+        "-m",
+        metavar="PATH",
+        help="File, folder, .zip, .tar.gz, .gz, or Parquet with the columns message_id and xml.",
+    ),
+]
+_OutputOption = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="DIR", help="Folder for matches/, deliveries/, rejected/ and summary.json."),
+]
+_CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder for the progress of a stream.", show_default="in the output"),
+]
+_IntervalOption = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.0, help="How often a stream looks for new messages.")
+]
+_FilesOption = Annotated[int, typer.Option(metavar="N", min=1, help="The most files in a micro-batch of a stream.")]
 
 
 def pipeline(
-    messages: Annotated[
-        str,
-        typer.Option(
-            "--messages",
-            "-m",
-            metavar="PATH",
-            help="File, folder, .zip, .tar.gz, .gz, or Parquet with the columns message_id and xml.",
-        ),
-    ],
+    messages: _FeedOption,
     subscriptions: common.SubscriptionsOption,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Folder for matches/, deliveries/, rejected/ and summary.json."
-        ),
-    ],
+    output: _OutputOption,
     stream: Annotated[bool, typer.Option("--stream", help="Watch the folder of messages until stopped.")] = False,
     once: Annotated[bool, typer.Option("--once", help="With --stream: process the present files, then stop.")] = False,
     master: Annotated[
@@ -34,21 +44,16 @@ def pipeline(
     envelope: common.EnvelopeOption = None,
     envelope_query: common.EnvelopeQueryOption = False,
     whole: common.WholeOption = False,
-    record: common.RecordOption = None,
-    include: common.IncludeOption = None,
+    *,
+    reading: common.ReadingFlags,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
+    numbers: common.NumbersOption = None,
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder for the progress of a stream.", show_default="in the output"),
-    ] = None,
-    interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="How often a stream looks for new messages.")
-    ] = 1.0,
-    files_per_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The most files in a micro-batch of a stream.")
-    ] = 20_000,
+    limit: common.LimitOption = None,
+    checkpoint: _CheckpointOption = None,
+    interval: _IntervalOption = 1.0,
+    files_per_batch: _FilesOption = 20_000,
 ) -> int:
     r"""Match and rewrite messages with Spark.
 
@@ -65,7 +70,7 @@ def pipeline(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    from twigcast.spark import ReadOptions, Stream, TerminalReporter, run_pipeline
+    from twigcast.spark import Stream, TerminalReporter, run_pipeline
 
     if once and not stream:
         raise typer.BadParameter("it goes with --stream", param_hint="--once")
@@ -75,15 +80,16 @@ def pipeline(
         subscriptions,
         output,
         stream=settings if stream else None,
-        read=ReadOptions(record=record, include=include),
+        read=reading.options(common.parse_namespaces(namespace)),
         nodes=nodes,
         envelope=common.parse_envelope(envelope, namespace, query=envelope_query),
         whole=whole,
         namespaces=common.parse_namespaces(namespace),
-        dialect=dialect.dialect,
+        dialect=common.dialect_reading(dialect, numbers).dialect,
+        limits=common.parse_limits(limit),
         on_bad_subscription=on_bad_subscription.value,
         master=master,
         reporter=TerminalReporter(advice=common.advice),
     )
-    print(summary.table())
+    print(painted_table(summary.table(), {"rejected": "red" if summary.rejected else "green"}))
     return common.SOME_REJECTED if summary.rejected else 0

@@ -11,8 +11,8 @@
             print(delivery.xml)
 
 Modules: ``sync`` and ``asynchronous`` (the two clients), ``calls`` (the requests, with parameters and documentation for
-both), ``transport`` (the exchange over HTTP), ``values`` (parameters and results), ``errors`` (problems of the broker),
-``events`` (Server-Sent Events).
+both), ``transport`` (the exchange over HTTP, Server-Sent Events), ``values`` (parameters and results), ``errors``
+(problems of the broker).
 """
 
 from importlib.util import find_spec
@@ -28,17 +28,25 @@ from twigcast.client.sync import Client
 from twigcast.client.transport import Retries
 from twigcast.client.values import (
     Accepted,
+    Consumer,
     DeadLetter,
     Delivery,
     Explanation,
+    Identity,
     Imported,
     Message,
     Messages,
+    NewToken,
+    PollRefusal,
+    PollReport,
     Publication,
     QueryReport,
     RefusedLine,
     Rejected,
+    Source,
     Subscription,
+    Tenant,
+    Token,
     Webhook,
 )
 
@@ -46,18 +54,26 @@ __all__ = [
     "Accepted",
     "AsyncClient",
     "Client",
+    "Consumer",
     "DeadLetter",
     "Delivery",
     "Explanation",
+    "Identity",
     "Imported",
     "Message",
     "Messages",
+    "NewToken",
+    "PollRefusal",
+    "PollReport",
     "Publication",
     "QueryReport",
     "RefusedLine",
     "Rejected",
     "Retries",
+    "Source",
     "Subscription",
+    "Tenant",
+    "Token",
     "UnknownProblem",
     "Unreachable",
     "Webhook",

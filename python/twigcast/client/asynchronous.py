@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
+from twigcast.broker.errors import UnknownDelivery
 from twigcast.client.calls import ApiRequest, BrokerApi, describe
 from twigcast.client.errors import Unreachable
-from twigcast.client.events import Acknowledgements, EventParser, ReceivedEvents
-from twigcast.client.transport import Attempts, Retries, problem, read_answer, stream_arguments, unreachable
+from twigcast.client.transport import (
+    Acknowledgements,
+    Attempts,
+    EventParser,
+    ReceivedEvents,
+    Retries,
+    StreamOptions,
+    read_answer,
+    stream_arguments,
+    stream_problem,
+    unreachable,
+)
 from twigcast.client.values import Delivery, Page
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 def _sent(
@@ -124,6 +138,7 @@ class AsyncClient:
     subscriptions = _iterated(BrokerApi.subscriptions)
     pause = _sent(BrokerApi.pause)
     resume = _sent(BrokerApi.resume)
+    seek = _sent(BrokerApi.seek)
     unsubscribe = _sent(BrokerApi.unsubscribe)
     import_subscriptions = _sent(BrokerApi.import_subscriptions)
     export_subscriptions = _sent(BrokerApi.export_subscriptions)
@@ -136,9 +151,30 @@ class AsyncClient:
     acknowledge_up_to = _sent(BrokerApi.acknowledge_up_to)
     give_back = _sent(BrokerApi.give_back)
 
+    consumers = _iterated(BrokerApi.consumers)
+    furthest_behind = _sent(BrokerApi.furthest_behind)
+    consumer = _sent(BrokerApi.consumer)
+    purge = _sent(BrokerApi.purge)
+    skip = _sent(BrokerApi.skip)
+    redrive = _sent(BrokerApi.redrive)
+    put_source = _sent(BrokerApi.put_source)
+    source = _sent(BrokerApi.source)
+    sources = _sent(BrokerApi.sources)
+    polls = _sent(BrokerApi.polls)
+    pause_source = _sent(BrokerApi.pause_source)
+    resume_source = _sent(BrokerApi.resume_source)
+    delete_source = _sent(BrokerApi.delete_source)
+
     dead_letters = _sent(BrokerApi.dead_letters)
     retry_dead_letters = _sent(BrokerApi.retry_dead_letters)
     delete_dead_letters = _sent(BrokerApi.delete_dead_letters)
+
+    identity = _sent(BrokerApi.identity)
+    tenants = _sent(BrokerApi.tenants)
+    create_tenant = _sent(BrokerApi.create_tenant)
+    tokens = _sent(BrokerApi.tokens)
+    create_token = _sent(BrokerApi.create_token)
+    delete_token = _sent(BrokerApi.delete_token)
 
     async def deliveries(
         self, subscriber: str, *, wait: float = 20.0, limit: int = 100, visibility: float | None = None
@@ -155,15 +191,16 @@ class AsyncClient:
                 await self.give_back(subscriber, batch[done:])
 
     async def stream(
-        self, subscriber: str, *, last: str | None = None, automatic: bool = False
+        self, subscriber: str, *, last: str | None = None, automatic: bool = False, acknowledge: bool = True
     ) -> AsyncGenerator[Delivery, None]:
         """Yields the deliveries of a subscriber without end. Arguments and retries as for :meth:`Client.stream`."""
         received = ReceivedEvents(last)
+        options = StreamOptions(automatic, acknowledge)
         failed = 0
         while True:
             try:
                 # Closed together with this generator; otherwise it would acknowledge at an arbitrary later time.
-                async with aclosing(self._connection(subscriber, received, automatic=automatic)) as connection:
+                async with aclosing(self._connection(subscriber, received, options)) as connection:
                     async for delivery in connection:
                         failed = 0
                         yield delivery
@@ -174,25 +211,25 @@ class AsyncClient:
             await asyncio.sleep(self._retries.wait(max(failed, 1), None))
 
     async def _connection(
-        self, subscriber: str, received: ReceivedEvents, *, automatic: bool
+        self, subscriber: str, received: ReceivedEvents, options: StreamOptions
     ) -> AsyncGenerator[Delivery, None]:
-        arguments = stream_arguments(self._api, subscriber, received.last, automatic=automatic)
+        arguments = stream_arguments(self._api, subscriber, received.last, options)
         try:
             async with self._http.stream(**arguments) as response:
                 if not response.is_success:
                     await response.aread()
-                    raise problem(response)
-                async with aclosing(self._events(response, subscriber, received, automatic=automatic)) as events:
+                    raise stream_problem(self._api, response)
+                async with aclosing(self._events(response, subscriber, received, options)) as events:
                     async for delivery in events:
                         yield delivery
         except httpx2.TransportError as failure:
             raise unreachable(self._api.url, failure) from failure
 
     async def _events(
-        self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, *, automatic: bool
+        self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, options: StreamOptions
     ) -> AsyncGenerator[Delivery, None]:
-        parser = EventParser()
-        done = Acknowledgements(received, automatic=automatic)
+        parser = EventParser(received)
+        done = Acknowledgements(received, options)
         try:
             async for data in response.aiter_raw():
                 for delivery in parser.feed(data):
@@ -204,7 +241,18 @@ class AsyncClient:
                             raise
                         done.add(delivery)
                     if (last := done.take_due()) is not None:
-                        await self.acknowledge_up_to(subscriber, last)
+                        await self._acknowledge_streamed(subscriber, last)
+        except httpx2.TransportError as failure:
+            # Said before what is done is acknowledged, which waits for the broker.
+            logger.info("the stream of %s broke: %s", subscriber, failure)
+            raise
+        else:
+            logger.info("the broker ended the stream of %s", subscriber)
         finally:
             if (last := done.take()) is not None:
-                await self.acknowledge_up_to(subscriber, last)
+                await self._acknowledge_streamed(subscriber, last)
+
+    async def _acknowledge_streamed(self, subscriber: str, last: str) -> None:
+        # After a seek meanwhile, the broker delivers it again.
+        with suppress(UnknownDelivery):
+            await self.acknowledge_up_to(subscriber, last)

@@ -17,21 +17,28 @@ from urllib.parse import quote
 
 from twigcast.client.values import (
     Accepted,
+    Consumer,
     DeadLetter,
     Delivery,
     Explanation,
+    Identity,
     Imported,
     Message,
     Messages,
+    NewToken,
     Page,
+    PollReport,
     Publication,
     QueryReport,
     RefusedLine,
     Rejected,
+    Source,
     Subscription,
+    Tenant,
+    Token,
     Webhook,
 )
-from twigcast.registration import Dialect
+from twigcast.registration import Dialect, Params
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +47,12 @@ _JSON_LINES: Final = "application/x-ndjson"
 _PAGE_SIZE: Final = 1_000
 _BULK_SECONDS: Final = 3_600.0
 
+Overflow = Literal["suspend", "drop_oldest", "dead_letter", "refuse"]
+"""What happens when too much waits for a subscriber."""
+SourceKind = Literal["push", "rss", "atom", "http-folder"]
+"""How messages of a source come: it publishes them, or the broker polls."""
+Updates = Literal["ignore", "updated", "content"]
+"""When an entry of a feed that changes under its id is published again."""
 Start = Literal["now"] | int | datetime | str
 """The start of a subscription: now, right after a cursor, or with the first message of a time or the one of an id."""
 
@@ -81,10 +94,7 @@ def describe(
 ) -> Callable[P, T]:
     """Gives the method of a client the name, documentation and signature of the call that it sends.
 
-    Args:
-        method: The method.
-        call: The method of :class:`BrokerApi` whose request it sends.
-        container: The type that the method returns the items of all pages in, if the call has pages.
+    ``container`` is the type that the method returns the items of all pages in, if the call has pages.
     """
     hints = get_type_hints(call)
     answer = get_args(hints["return"])[0]
@@ -120,12 +130,7 @@ class BrokerApi:
     # Publishing
 
     def publish(
-        self,
-        xml: bytes | str,
-        *,
-        message_id: str | None = None,
-        source: str | None = None,
-        charset: str | None = None,
+        self, xml: bytes | str, *, message_id: str | None = None, source: str | None = None, charset: str | None = None
     ) -> ApiRequest[Accepted]:
         """Publishes a message. It is durably stored when this returns.
 
@@ -174,7 +179,10 @@ class BrokerApi:
         dialect: Dialect | None = None,
         subscriber: str | None = None,
         webhook: Webhook | None = None,
+        delivery: Mapping[str, Any] | None = None,
+        overflow: Overflow | None = None,
         start: Start = "now",
+        params: Params | None = None,
     ) -> ApiRequest[Subscription]:
         """Subscribes to the messages that match a query.
 
@@ -185,14 +193,19 @@ class BrokerApi:
             dialect: The dialect of the query.
             subscriber: The subscriber whose queue holds its deliveries; by default the queue is named by the key.
             webhook: The address that deliveries are posted to; by default they wait until they are pulled.
+            delivery: The settings of another channel, with its ``kind``, as ``POST /subscriptions`` takes them.
+            overflow: What happens when too much waits for its subscriber: by default it is suspended until half of
+                that is done, and then gets what it missed.
             start: ``"now"``, or a start in the past: right after a cursor (a number), with the first message of a
                 time, or with the message of an id.
+            params: The values of ``$name`` in the query, by name.
 
         Raises:
             QueryError: The query is refused.
             Conflict: The key is taken, or the subscriber cannot be shared.
         """
-        body = {"key": key} | _subscription_fields(query, namespaces, dialect, subscriber, webhook)
+        body = {"key": key, **_query_fields(query, namespaces, dialect, params)}
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow)
         if start != "now":
             body["from"] = _start_fields(start)
         return replace(self._post("/subscriptions", Subscription.of, body), is_repeatable=False, query=query)
@@ -206,9 +219,13 @@ class BrokerApi:
         dialect: Dialect | None = None,
         subscriber: str | None = None,
         webhook: Webhook | None = None,
+        delivery: Mapping[str, Any] | None = None,
+        overflow: Overflow | None = None,
+        params: Params | None = None,
     ) -> ApiRequest[Subscription]:
         """Replaces the query and delivery of a subscription, or adds it. Arguments as for :meth:`subscribe`."""
-        body = _subscription_fields(query, namespaces, dialect, subscriber, webhook)
+        body = _query_fields(query, namespaces, dialect, params)
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow)
         return replace(self._post(_subscription_path(key), Subscription.of, body), method="PUT", query=query)
 
     def subscription(self, key: str) -> ApiRequest[Subscription]:
@@ -226,6 +243,18 @@ class BrokerApi:
     def resume(self, key: str) -> ApiRequest[Subscription]:
         """Resumes a paused or suspended subscription."""
         return self._post(f"{_subscription_path(key)}/resume", Subscription.of)
+
+    def seek(self, key: str, start: Start | Delivery) -> ApiRequest[Subscription]:
+        """Lets a subscription begin anew: its deliveries from there on come again, and those before count as done.
+
+        Args:
+            key: The key of the subscription, which has a subscriber of its own.
+            start: ``"now"`` for the next message, or a start in the past as for :meth:`subscribe`, or a delivery.
+
+        Raises:
+            Conflict: Other subscriptions have the same subscriber.
+        """
+        return self._post(f"{_subscription_path(key)}/seek", Subscription.of, _seek_fields(start))
 
     def unsubscribe(self, key: str) -> ApiRequest[None]:
         """Deletes a subscription with its pending deliveries."""
@@ -254,10 +283,15 @@ class BrokerApi:
     # Queries
 
     def check(
-        self, query: str, *, namespaces: Mapping[str, str] | None = None, dialect: Dialect | None = None
+        self,
+        query: str,
+        *,
+        namespaces: Mapping[str, str] | None = None,
+        dialect: Dialect | None = None,
+        params: Params | None = None,
     ) -> ApiRequest[QueryReport]:
         """Checks whether a text is a query, how it would run, and what looks wrong with it."""
-        body = _present(query=query, namespaces=_as_dict(namespaces), dialect=dialect)
+        body = _query_fields(query, namespaces, dialect, params)
         return replace(self._post("/check", QueryReport.of, body), query=query)
 
     def explain(
@@ -271,6 +305,7 @@ class BrokerApi:
         message: str | None = None,
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
+        params: Params | None = None,
     ) -> ApiRequest[Page[Explanation]]:
         """Explains why queries match a message or not.
 
@@ -286,17 +321,10 @@ class BrokerApi:
             message: The id of a stored message.
             namespaces: The namespaces of ``query``.
             dialect: The dialect of ``query``.
+            params: The values of ``$name`` in ``query``, by name.
         """
-        body = _present(
-            query=query,
-            key=key,
-            subscriber=subscriber,
-            xml=xml,
-            seq=seq,
-            message=message,
-            namespaces=_as_dict(namespaces),
-            dialect=dialect,
-        )
+        body = _query_fields(query, namespaces, dialect, params)
+        body |= _present(key=key, subscriber=subscriber, xml=xml, seq=seq, message=message)
         return replace(self._post("/explain", _explanation_page, body), query=query)
 
     # Deliveries
@@ -337,6 +365,100 @@ class BrokerApi:
         request = self._post("/deliveries/nack", _read_nothing, {"subscriber": subscriber, "ids": ids, "delay": delay})
         return replace(request, is_needed=bool(ids))
 
+    # Consumers
+
+    def consumers(self) -> ApiRequest[Page[Consumer]]:
+        """Yields all subscribers in the order of their names, with what waits for each."""
+        return self._get("/consumers", _consumer_page, limit=_PAGE_SIZE)
+
+    def furthest_behind(self, limit: int = 100) -> ApiRequest[list[Consumer]]:
+        """Returns the subscribers with the oldest pending deliveries, as of a few seconds ago, the oldest first."""
+        return self._get("/consumers", _consumers, behind="true", limit=limit)
+
+    def consumer(self, subscriber: str) -> ApiRequest[Consumer]:
+        """Returns a subscriber, with what waits for it."""
+        return self._get(_consumer_path(subscriber), Consumer.of)
+
+    def purge(self, subscriber: str) -> ApiRequest[int]:
+        """Counts all that is pending for a subscriber as done, and returns how many deliveries that were."""
+        return replace(self._post(f"{_consumer_path(subscriber)}/purge", _read_count), is_repeatable=False)
+
+    def skip(self, subscriber: str, count: int = 1, *, dead_letter: bool = True) -> ApiRequest[int]:
+        """Takes the oldest pending deliveries out of the way, and returns how many there were.
+
+        Args:
+            subscriber: The subscriber.
+            count: How many.
+            dead_letter: Whether they become dead letters; otherwise they are gone.
+        """
+        body = {"count": count, "dead_letter": dead_letter}
+        return replace(self._post(f"{_consumer_path(subscriber)}/skip", _read_count, body), is_repeatable=False)
+
+    def redrive(self, subscriber: str) -> ApiRequest[int]:
+        """Retries the delivery of all dead letters of a subscriber that are pushed; returns how many there are."""
+        return replace(self._post(f"{_consumer_path(subscriber)}/redrive", _read_count), is_repeatable=False)
+
+    # Sources
+
+    def put_source(
+        self,
+        name: str,
+        *,
+        kind: SourceKind = "push",
+        url: str | None = None,
+        interval: float = 300.0,
+        dtd: str | None = None,
+        paused: bool = False,
+        updates: Updates = "ignore",
+        follow: Sequence[str] = (),
+        follow_hosts: Sequence[str] = (),
+    ) -> ApiRequest[Source]:
+        """Registers a source, or changes one.
+
+        Args:
+            name: Its name.
+            kind: ``"push"`` if it publishes by itself; else what the broker polls.
+            url: The address that is polled.
+            interval: Seconds between polls.
+            dtd: The text of a DTD that its messages are said to follow.
+            paused: Whether it is not polled for now.
+            updates: When an entry that changes under its id is published again: never, with a later date, or with
+                other content.
+            follow: Media types of links, such as ``application/cap+xml``, whose documents are published in place of
+                entries.
+            follow_hosts: Hosts beside that of the feed to which these links may lead.
+
+        Raises:
+            UrlRefused: The address is not HTTP(S), or not public.
+        """
+        body = _present(kind=kind, url=url, interval=interval, dtd=dtd, paused=paused, updates=updates)
+        body |= {"follow": list(follow), "follow_hosts": list(follow_hosts)}
+        return replace(self._post(_source_path(name), Source.of, body), method="PUT")
+
+    def source(self, name: str) -> ApiRequest[Source]:
+        """Returns a registered source."""
+        return self._get(_source_path(name), Source.of)
+
+    def sources(self) -> ApiRequest[list[Source]]:
+        """Returns all registered sources."""
+        return self._get("/sources", _sources)
+
+    def polls(self, name: str) -> ApiRequest[list[PollReport]]:
+        """Returns what the last polls of a source did, newest first."""
+        return self._get(f"{_source_path(name)}/polls", _polls)
+
+    def pause_source(self, name: str) -> ApiRequest[Source]:
+        """Stops polling a source until it is resumed."""
+        return self._post(f"{_source_path(name)}/pause", Source.of)
+
+    def resume_source(self, name: str) -> ApiRequest[Source]:
+        """Resumes polling a source."""
+        return self._post(f"{_source_path(name)}/resume", Source.of)
+
+    def delete_source(self, name: str) -> ApiRequest[None]:
+        """Deletes a source. Its messages stay."""
+        return replace(self._get(_source_path(name), _read_nothing), method="DELETE", is_repeatable=False)
+
     # Dead letters
 
     def dead_letters(
@@ -357,6 +479,49 @@ class BrokerApi:
         numbers = [item if isinstance(item, int) else item.dead_letter for item in dead_letters]
         request = self._post(f"/dead-letters/{verb}", _read_count, {"dead_letters": numbers})
         return replace(request, is_repeatable=False)
+
+    # Administration
+
+    def identity(self) -> ApiRequest[Identity]:
+        """Returns the tenant of the token, and what it permits."""
+        return self._get("/me", Identity.of)
+
+    def tenants(self) -> ApiRequest[list[Tenant]]:
+        """Returns all tenants. Only operators may ask."""
+        return self._get("/tenants", _tenants)
+
+    def create_tenant(self, name: str, limits: Mapping[str, int] | None = None) -> ApiRequest[Tenant]:
+        """Creates a tenant. Only operators may.
+
+        Args:
+            name: Its name.
+            limits: Limits that differ from the broker's.
+
+        Raises:
+            Conflict: There is one of this name.
+        """
+        request = self._post("/tenants", Tenant.of, {"name": name, "limits": dict(limits or {})})
+        return replace(request, is_repeatable=False)
+
+    def tokens(self, *, tenant: str | None = None) -> ApiRequest[list[Token]]:
+        """Returns the tokens of your tenant, or of another one if you are an operator, without their secrets."""
+        return self._get("/tokens", _tokens, tenant=tenant)
+
+    def create_token(self, name: str, scopes: Iterable[str], *, tenant: str | None = None) -> ApiRequest[NewToken]:
+        """Creates a token. Its secret is in the answer, and is never shown again.
+
+        Args:
+            name: Its purpose.
+            scopes: ``publish``, ``subscribe`` or ``admin``.
+            tenant: The tenant, for operators; by default your own.
+        """
+        body = {"name": name, "scopes": sorted(set(scopes)), **_present(tenant=tenant)}
+        return replace(self._post("/tokens", NewToken.of, body), is_repeatable=False)
+
+    def delete_token(self, token: Token | int) -> ApiRequest[None]:
+        """Deletes a token: it opens nothing from now on."""
+        number = token if isinstance(token, int) else token.id
+        return replace(self._get(f"/tokens/{number}", _read_nothing), method="DELETE", is_repeatable=False)
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
@@ -386,25 +551,44 @@ def _subscription_path(key: str) -> str:
     return f"/subscriptions/{quote(key, safe='')}"
 
 
-def _subscription_fields(
-    query: str,
-    namespaces: Mapping[str, str] | None,
-    dialect: Dialect | None,
+def _consumer_path(subscriber: str) -> str:
+    return f"/consumers/{quote(subscriber, safe='')}"
+
+
+def _source_path(name: str) -> str:
+    return f"/sources/{quote(name, safe='')}"
+
+
+def _query_fields(
+    query: str | None, namespaces: Mapping[str, str] | None, dialect: Dialect | None, params: Params | None
+) -> dict[str, Any]:
+    values = None if params is None else dict(params)
+    return _present(query=query, namespaces=_as_dict(namespaces), dialect=dialect, params=values)
+
+
+def _delivery_fields(
     subscriber: str | None,
     webhook: Webhook | None,
+    delivery: Mapping[str, Any] | None,
+    overflow: Overflow | None,
 ) -> dict[str, Any]:
-    delivery = None
     if webhook is not None:
+        if delivery is not None:
+            raise ValueError("give either webhook or delivery")
         delivery = _present(kind="webhook", url=webhook.url, secret=webhook.secret)
-    return _present(
-        query=query, namespaces=_as_dict(namespaces), dialect=dialect, subscriber=subscriber, delivery=delivery
-    )
+    return _present(subscriber=subscriber, delivery=delivery, overflow=overflow)
 
 
 def _start_fields(start: Start) -> dict[str, Any]:
     if isinstance(start, datetime):
         return {"time": start.isoformat()}
     return {"after": start} if isinstance(start, int) else {"message": start}
+
+
+def _seek_fields(start: Start | Delivery) -> dict[str, Any]:
+    if isinstance(start, Delivery):
+        return {"delivery": start.id}
+    return {"now": True} if start == "now" else _start_fields(start)
 
 
 def _delivery_ids(deliveries: Iterable[Delivery | str]) -> list[str]:
@@ -430,6 +614,14 @@ def _subscription_page(answer: Mapping[str, Any]) -> Page[Subscription]:
     return Page([Subscription.of(item) for item in answer["subscriptions"]], answer["next"])
 
 
+def _consumers(answer: Mapping[str, Any]) -> list[Consumer]:
+    return [Consumer.of(item) for item in answer["consumers"]]
+
+
+def _consumer_page(answer: Mapping[str, Any]) -> Page[Consumer]:
+    return Page(_consumers(answer), answer["next"])
+
+
 def _explanation_page(answer: Mapping[str, Any]) -> Page[Explanation]:
     return Page([Explanation(**item) for item in answer["explanations"]], answer["next"])
 
@@ -438,8 +630,24 @@ def _deliveries(answer: Mapping[str, Any]) -> list[Delivery]:
     return [Delivery.of(item) for item in answer["deliveries"]]
 
 
+def _sources(answer: Mapping[str, Any]) -> list[Source]:
+    return [Source.of(item) for item in answer["sources"]]
+
+
+def _polls(answer: Mapping[str, Any]) -> list[PollReport]:
+    return [PollReport.of(item) for item in answer["polls"]]
+
+
 def _dead_letters(answer: Mapping[str, Any]) -> list[DeadLetter]:
     return [DeadLetter.of(item) for item in answer["dead_letters"]]
+
+
+def _tenants(answer: Mapping[str, Any]) -> list[Tenant]:
+    return [Tenant.of(item) for item in answer["tenants"]]
+
+
+def _tokens(answer: Mapping[str, Any]) -> list[Token]:
+    return [Token.of(item) for item in answer["tokens"]]
 
 
 def _json_lines(answer: bytes) -> list[dict[str, Any]]:

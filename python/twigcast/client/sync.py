@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
+from twigcast.broker.errors import UnknownDelivery
 from twigcast.client.calls import ApiRequest, BrokerApi, describe
 from twigcast.client.errors import Unreachable
-from twigcast.client.events import Acknowledgements, EventParser, ReceivedEvents
-from twigcast.client.transport import Attempts, Retries, problem, read_answer, stream_arguments, unreachable
+from twigcast.client.transport import (
+    Acknowledgements,
+    Attempts,
+    EventParser,
+    ReceivedEvents,
+    Retries,
+    StreamOptions,
+    read_answer,
+    stream_arguments,
+    stream_problem,
+    unreachable,
+)
 from twigcast.client.values import Delivery, Page
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 def _sent(call: Callable[Concatenate[BrokerApi, P], ApiRequest[T]]) -> Callable[Concatenate[Client, P], T]:
@@ -120,6 +135,7 @@ class Client:
     subscriptions = _iterated(BrokerApi.subscriptions)
     pause = _sent(BrokerApi.pause)
     resume = _sent(BrokerApi.resume)
+    seek = _sent(BrokerApi.seek)
     unsubscribe = _sent(BrokerApi.unsubscribe)
     import_subscriptions = _sent(BrokerApi.import_subscriptions)
     export_subscriptions = _sent(BrokerApi.export_subscriptions)
@@ -132,9 +148,30 @@ class Client:
     acknowledge_up_to = _sent(BrokerApi.acknowledge_up_to)
     give_back = _sent(BrokerApi.give_back)
 
+    consumers = _iterated(BrokerApi.consumers)
+    furthest_behind = _sent(BrokerApi.furthest_behind)
+    consumer = _sent(BrokerApi.consumer)
+    purge = _sent(BrokerApi.purge)
+    skip = _sent(BrokerApi.skip)
+    redrive = _sent(BrokerApi.redrive)
+    put_source = _sent(BrokerApi.put_source)
+    source = _sent(BrokerApi.source)
+    sources = _sent(BrokerApi.sources)
+    polls = _sent(BrokerApi.polls)
+    pause_source = _sent(BrokerApi.pause_source)
+    resume_source = _sent(BrokerApi.resume_source)
+    delete_source = _sent(BrokerApi.delete_source)
+
     dead_letters = _sent(BrokerApi.dead_letters)
     retry_dead_letters = _sent(BrokerApi.retry_dead_letters)
     delete_dead_letters = _sent(BrokerApi.delete_dead_letters)
+
+    identity = _sent(BrokerApi.identity)
+    tenants = _sent(BrokerApi.tenants)
+    create_tenant = _sent(BrokerApi.create_tenant)
+    tokens = _sent(BrokerApi.tokens)
+    create_token = _sent(BrokerApi.create_token)
+    delete_token = _sent(BrokerApi.delete_token)
 
     def deliveries(
         self, subscriber: str, *, wait: float = 20.0, limit: int = 100, visibility: float | None = None
@@ -154,7 +191,7 @@ class Client:
                 self.give_back(subscriber, batch[done:])
 
     def stream(
-        self, subscriber: str, *, last: str | None = None, automatic: bool = False
+        self, subscriber: str, *, last: str | None = None, automatic: bool = False, acknowledge: bool = True
     ) -> Generator[Delivery, None, None]:
         """Yields the deliveries of a subscriber without end, and reconnects if a connection breaks.
 
@@ -165,12 +202,14 @@ class Client:
             subscriber: The subscriber.
             last: Id of the last delivery that is done, if this continues an earlier stream.
             automatic: Whether the broker counts as done what it has sent.
+            acknowledge: Whether deliveries are acknowledged; otherwise the next stream or pull gets them too.
         """
         received = ReceivedEvents(last)
+        options = StreamOptions(automatic, acknowledge)
         failed = 0
         while True:
             try:
-                for delivery in self._connection(subscriber, received, automatic=automatic):
+                for delivery in self._connection(subscriber, received, options):
                     failed = 0
                     yield delivery
             except Unreachable:
@@ -180,23 +219,23 @@ class Client:
             time.sleep(self._retries.wait(max(failed, 1), None))
 
     def _connection(
-        self, subscriber: str, received: ReceivedEvents, *, automatic: bool
+        self, subscriber: str, received: ReceivedEvents, options: StreamOptions
     ) -> Generator[Delivery, None, None]:
-        arguments = stream_arguments(self._api, subscriber, received.last, automatic=automatic)
+        arguments = stream_arguments(self._api, subscriber, received.last, options)
         try:
             with self._http.stream(**arguments) as response:
                 if not response.is_success:
                     response.read()
-                    raise problem(response)
-                yield from self._events(response, subscriber, received, automatic=automatic)
+                    raise stream_problem(self._api, response)
+                yield from self._events(response, subscriber, received, options)
         except httpx2.TransportError as failure:
             raise unreachable(self._api.url, failure) from failure
 
     def _events(
-        self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, *, automatic: bool
+        self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, options: StreamOptions
     ) -> Generator[Delivery, None, None]:
-        parser = EventParser()
-        done = Acknowledgements(received, automatic=automatic)
+        parser = EventParser(received)
+        done = Acknowledgements(received, options)
         try:
             for data in response.iter_raw():
                 for delivery in parser.feed(data):
@@ -208,7 +247,18 @@ class Client:
                             raise
                         done.add(delivery)
                     if (last := done.take_due()) is not None:
-                        self.acknowledge_up_to(subscriber, last)
+                        self._acknowledge_streamed(subscriber, last)
+        except httpx2.TransportError as failure:
+            # Said before what is done is acknowledged, which waits for the broker.
+            logger.info("the stream of %s broke: %s", subscriber, failure)
+            raise
+        else:
+            logger.info("the broker ended the stream of %s", subscriber)
         finally:
             if (last := done.take()) is not None:
-                self.acknowledge_up_to(subscriber, last)
+                self._acknowledge_streamed(subscriber, last)
+
+    def _acknowledge_streamed(self, subscriber: str, last: str) -> None:
+        # After a seek meanwhile, the broker delivers it again.
+        with suppress(UnknownDelivery):
+            self.acknowledge_up_to(subscriber, last)

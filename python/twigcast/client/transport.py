@@ -1,9 +1,12 @@
-"""The exchange of requests and answers: the parts of a request, the meaning of its answer, and the retries."""
+"""The exchange over HTTP: the parts of a request, the meaning of its answer, retries, and Server-Sent Events."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -11,6 +14,7 @@ import httpx2
 
 from twigcast.client.calls import ApiRequest, BrokerApi
 from twigcast.client.errors import UnknownProblem, Unreachable, error_of_problem
+from twigcast.client.values import Delivery
 from twigcast.errors import TwigcastError
 
 T = TypeVar("T")
@@ -23,6 +27,9 @@ _SILENCE_SECONDS: Final = 45.0
 _UNAVAILABLE: Final = 503
 _TOO_MANY: Final = 429
 _WAIT_SECONDS_MAX: Final = 20.0
+_DOUBLINGS_MAX: Final = 30
+_NOT_READY: Final = range(502, 505)
+"""The statuses with which a broker that stops, or a proxy in front of one that is down, answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Retries:
 
     def wait(self, failed: int, asked: float | None) -> float:
         """Returns the seconds to wait after ``failed`` attempts: at least what the broker asked for."""
-        longest = min(self.first_wait * 2 ** (failed - 1), _WAIT_SECONDS_MAX)
+        longest = min(self.first_wait * 2 ** min(failed - 1, _DOUBLINGS_MAX), _WAIT_SECONDS_MAX)
         return max(random.uniform(longest / 2, longest), min(asked or 0.0, _WAIT_SECONDS_MAX))  # noqa: S311 - no secret
 
 
@@ -71,18 +78,13 @@ class Attempts(Generic[T]):
         return not (self._request.is_repeatable and response.status_code == _UNAVAILABLE)
 
     def wait_after(self, response: httpx2.Response) -> float:
-        """Returns the seconds until the next attempt after a response that is not final.
-
-        Raises:
-            TwigcastError: No attempt is left.
-        """
+        """Returns the seconds until the next attempt after a response that is not final; raises without one left."""
         return self._wait(problem(response, self._request.query), _retry_after(response))
 
     def wait_after_failure(self, failure: httpx2.TransportError) -> float:
         """Returns the seconds until the next attempt after one without an answer.
 
-        Raises:
-            Unreachable: No attempt is left, or the request may have been carried out and is not repeatable.
+        Raises Unreachable if none is left, or the request may have been carried out and is not repeatable.
         """
         error = unreachable(self._request.broker_url, failure)
         if not (self._request.is_repeatable or isinstance(failure, httpx2.ConnectError)):
@@ -96,28 +98,47 @@ class Attempts(Generic[T]):
         return self._retries.wait(self._failed, asked)
 
 
-def stream_arguments(api: BrokerApi, subscriber: str, last: str | None, *, automatic: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """The ways in which the deliveries of a stream count as done."""
+
+    automatic: bool = False
+    """Whether the broker counts as done what it has sent."""
+    acknowledge: bool = True
+    """Whether the client says what is done."""
+
+
+def stream_arguments(api: BrokerApi, subscriber: str, last: str | None, options: StreamOptions) -> dict[str, Any]:
     """Returns the arguments for httpx of a stream that continues after the delivery ``last``."""
+    params = {"subscriber": subscriber, "ack": "auto" if options.automatic else "explicit"}
+    headers = dict(api.headers)
+    if last and options.acknowledge:
+        headers["Last-Event-ID"] = last
+    elif last:
+        # The header would count as an acknowledgement.
+        params["after"] = last
     return {
         "method": "GET",
         "url": f"{api.url}/deliveries/stream",
-        "params": {"subscriber": subscriber, "ack": "auto" if automatic else "explicit"},
-        "headers": {**api.headers, **({"Last-Event-ID": last} if last else {})},
+        "params": params,
+        "headers": headers,
         "timeout": httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS),
     }
 
 
 def read_answer(request: ApiRequest[T], response: httpx2.Response) -> T:
-    """Reads the answer to a request.
-
-    Raises:
-        TwigcastError: It is a problem.
-    """
+    """Returns what a request reads from its answer; raises the problem that it describes."""
     if not response.is_success:
         raise problem(response, request.query)
     if request.raw:
         return request.read(response.content)
-    return request.read(response.json() if response.content else None)
+    if not response.content:
+        return request.read(None)
+    try:
+        document = response.json()
+    except ValueError:
+        raise UnknownProblem(f"the answer was {response.status_code} and is no JSON", {}) from None
+    return request.read(document)
 
 
 def problem(response: httpx2.Response, query: str | None = None) -> TwigcastError:
@@ -128,8 +149,15 @@ def problem(response: httpx2.Response, query: str | None = None) -> TwigcastErro
         document = None
     if not isinstance(document, Mapping) or "code" not in document:
         # Something between client and broker answered.
-        return UnknownProblem(f"the answer was {response.status_code} {response.reason_phrase}", {})
+        elsewhere = f", which leads to {response.headers['location']}" if response.has_redirect_location else ""
+        return UnknownProblem(f"the answer was {response.status_code} {response.reason_phrase}{elsewhere}", {})
     return error_of_problem(document, query, _retry_after(response))
+
+
+def stream_problem(api: BrokerApi, response: httpx2.Response) -> TwigcastError:
+    """Returns the error of a stream that was not opened: that the broker cannot be reached if it may be soon."""
+    error = problem(response)
+    return Unreachable(f"{api.url} is not ready: {error}") if response.status_code in _NOT_READY else error
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
@@ -141,3 +169,84 @@ def _retry_after(response: httpx2.Response) -> float | None:
 def unreachable(broker_url: str, failure: httpx2.TransportError) -> Unreachable:
     """Returns the error for a request without an answer."""
     return Unreachable(f"{broker_url} did not answer: {str(failure) or type(failure).__name__}")
+
+
+_REMEMBERED: Final = 20_000
+"""The most ids of deliveries that are kept to recognise repeated ones."""
+
+_ACKNOWLEDGED_SECONDS: Final = 1.0
+_ACKNOWLEDGED_COUNT: Final = 500
+"""A stream acknowledges after at most so many seconds or deliveries."""
+
+
+class EventParser:
+    """A parser that cuts a stream of bytes into events. Lines end with a line feed, as the broker writes them.
+
+    Where the broker says that the stream begins anew, nothing counts as received any more.
+    """
+
+    def __init__(self, received: ReceivedEvents) -> None:
+        self._received = received
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Delivery | None]:
+        """Yields the deliveries that ``data`` completes, and ``None`` for other events, such as a sign of life."""
+        *events, self._rest = (self._rest + data).split(b"\n\n")
+        for event in events:
+            lines = event.split(b"\n")
+            if b": restart" in lines:
+                self._received.clear()
+            result = next((line[6:] for line in lines if line.startswith(b"data: ")), None)
+            yield None if result is None else Delivery.of(json.loads(result))
+
+
+class ReceivedEvents:
+    """The deliveries of a stream that a subscriber has received, over all its connections."""
+
+    def __init__(self, last: str | None) -> None:
+        self.last = last
+        """The id of the last delivery that is done."""
+        self._ids: OrderedDict[str, None] = OrderedDict()
+
+    def is_new(self, delivery: Delivery) -> bool:
+        """Returns whether a delivery comes for the first time, and remembers it."""
+        if delivery.id in self._ids:
+            return False
+        self._ids[delivery.id] = None
+        if len(self._ids) > _REMEMBERED:
+            self._ids.popitem(last=False)
+        return True
+
+    def clear(self) -> None:
+        """Treats all deliveries as not received, since the broker delivers them anew."""
+        self.last = None
+        self._ids.clear()
+
+    def forget(self, delivery: Delivery) -> None:
+        """Treats a delivery that was yielded and not done as not received."""
+        self._ids.pop(delivery.id, None)
+
+
+class Acknowledgements:
+    """The deliveries of one connection that are done and not yet acknowledged; none if that is not for the client."""
+
+    def __init__(self, received: ReceivedEvents, options: StreamOptions) -> None:
+        self._received = received
+        self._is_due = options.acknowledge and not options.automatic
+        self._count = 0
+        self._flushed = time.monotonic()
+
+    def add(self, delivery: Delivery) -> None:
+        """Adds a delivery that is done."""
+        self._received.last = delivery.id
+        self._count += 1
+
+    def take_due(self) -> str | None:
+        """Returns the delivery up to which to acknowledge, if there are many or the last time is long ago."""
+        is_due = self._count >= _ACKNOWLEDGED_COUNT or time.monotonic() - self._flushed >= _ACKNOWLEDGED_SECONDS
+        return self.take() if is_due else None
+
+    def take(self) -> str | None:
+        """Returns the delivery up to which to acknowledge, or ``None`` if nothing is left to acknowledge."""
+        count, self._count, self._flushed = self._count, 0, time.monotonic()
+        return self._received.last if count and self._is_due else None

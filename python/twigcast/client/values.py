@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -19,12 +19,29 @@ class Page(Generic[T]):
     """The start of the next page, or ``None`` on the last one."""
 
 
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+class _Answer:
+    """A value that is read from an answer of the broker."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer, whose members have the names of its fields."""
+        return cls._read(answer)
+
+    @classmethod
+    def _read(cls, answer: Mapping[str, Any], **more: Any) -> Self:
+        """Returns the value with ``more`` for the fields that no member has the name of."""
+        values = {item.name: answer[item.name] for item in fields(cls) if item.name not in more}  # type: ignore[arg-type]
+        times = {name: datetime.fromisoformat(values[name]) for name in _TIMES & values.keys() if values[name]}
+        return cls(**values | times | more)
+
+
+_TIMES: Final = frozenset({"at", "created", "received", "last_poll", "next_poll", "next_retry", "connected_since"})
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(_Answer):
     """A message that is durably stored."""
 
     seq: int
@@ -36,13 +53,13 @@ class Accepted:
     """Whether a message with this id from this source was stored already; if so, nothing new was delivered."""
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Accepted:
-        """Reads it from the answer of the broker."""
-        return cls(result["seq"], result["id"], result["matches"], result["status"] == "duplicate")
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, duplicate=answer["status"] == "duplicate")
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(_Answer):
     """A message of a batch that was rejected. The broker keeps all of it."""
 
     number: int
@@ -54,9 +71,9 @@ class Rejected:
     column: int | None
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Rejected:
-        """Reads it from the answer of the broker."""
-        return cls(result["rejected"], result["id"], result["code"], result["reason"], result["line"], result["column"])
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, number=answer["rejected"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +88,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(_Answer):
     """A stored message."""
 
     seq: int
@@ -83,14 +100,9 @@ class Message:
     xml: str | None
     """The message itself; ``None`` in lists without it."""
 
-    @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Message:
-        """Reads it from the answer of the broker."""
-        return cls(**{**result, "received": _time(result["received"])})
-
 
 @dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(_Answer):
     """A page of messages."""
 
     messages: Sequence[Message]
@@ -99,9 +111,9 @@ class Messages:
     more: bool
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Messages:
-        """Reads it from the answer of the broker."""
-        return cls([Message.of(item) for item in result["messages"]], result["cursor"], result["more"])
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, messages=[Message.of(item) for item in answer["messages"]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +125,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class Subscription(_Answer):
     """A subscription of the broker."""
 
     key: str
@@ -133,29 +145,24 @@ class Subscription:
     """Deliveries that wait for its subscriber; ``None`` in lists."""
     warnings: Sequence[str]
     """What looks wrong with the query, if it is new."""
+    delivery: Mapping[str, Any]
+    """The settings of its channel but for the secret, as the API shows them."""
+    overflow: Literal["suspend", "drop_oldest", "dead_letter", "refuse"]
+    """What happens when too much waits for its subscriber."""
+    missed_from: int | None
+    """The first message that it misses while it is suspended since too much waits; it gets them later."""
+    params: Mapping[str, Any]
+    """The values of the query's parameters."""
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Subscription:
-        """Reads it from the answer of the broker."""
-        return cls(
-            key=result["key"],
-            query=result["query"],
-            namespaces=result["namespaces"],
-            dialect=result["dialect"],
-            subscriber=result["subscriber"],
-            kind=result["delivery"]["kind"],
-            url=result["delivery"]["url"],
-            state=result["state"],
-            reason=result["reason"],
-            created=_time(result["created"]),
-            replaying=result["replay"] is not None,
-            pending=result["pending"],
-            warnings=result["warnings"],
-        )
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        delivery = answer["delivery"]
+        return cls._read(answer, kind=delivery["kind"], url=delivery["url"], replaying=answer["replay"] is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(_Answer):
     """A message for one subscription."""
 
     id: str
@@ -175,23 +182,13 @@ class Delivery:
     """Whether ``xml`` is the result of a query that rewrites."""
 
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> Delivery:
-        """Reads it from the answer of the broker."""
-        return cls(
-            id=result["id"],
-            key=result["key"],
-            xml=result.get("xml"),
-            seq=result["seq"],
-            message=result["message"],
-            source=result["source"],
-            received=_time(result["received"]),
-            redelivered=result["redelivered"],
-            rewritten=result["rewritten"],
-        )
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, xml=answer.get("xml"))
 
 
 @dataclass(frozen=True, slots=True)
-class QueryReport:
+class QueryReport(_Answer):
     """The result of checking a query, which is true if the query is valid."""
 
     valid: bool
@@ -199,6 +196,10 @@ class QueryReport:
     route: str | None
     reason: str | None
     """The reason for the route, or what is wrong with the query."""
+    cover: str | None
+    """The values that lead to it, in words."""
+    cost: str | None
+    """What it costs on a message, in words."""
     warnings: Sequence[str]
     column: int | None
     """Position of the error, in characters from 1."""
@@ -208,11 +209,6 @@ class QueryReport:
 
     def __bool__(self) -> bool:
         return self.valid
-
-    @classmethod
-    def of(cls, result: Mapping[str, Any]) -> QueryReport:
-        """Reads it from the answer of the broker."""
-        return cls(**{name: result[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +229,101 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class Consumer(_Answer):
+    """A subscriber as it reads its queue."""
+
+    subscriber: str
+    kind: str
+    """How its deliveries reach it: ``pull``, or the channel that sends them."""
+    pending: int | None
+    """Deliveries that wait for it; ``None`` in a list if there was no time to count them."""
+    oldest: int | None
+    """Sequence number of the oldest message that waits."""
+    oldest_pending_seconds: float | None
+    in_flight: int
+    """Deliveries that are leased, delayed, or being sent."""
+    attempts: int
+    """Failed attempts to send the first one."""
+    next_retry: datetime | None
+    readers: int
+    """Its open streams and waiting pulls."""
+    connected_since: datetime | None
+    """Since when it has always had one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollRefusal(_Answer):
+    """Something that a poll could not publish."""
+
+    id: str
+    """The id of the entry, the name of the file, or the address of the linked document."""
+    reason: str
+    line: int | None
+    """In the feed; of a linked document or file, in that."""
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PollReport(_Answer):
+    """The report of one poll of a source."""
+
+    at: datetime
+    seconds: float
+    status: int | None
+    """The status of the answer; ``None`` if there was none."""
+    bytes: int
+    took: int
+    """Number of new messages."""
+    updated: int
+    """Number of messages that are updates."""
+    skipped: Mapping[str, int]
+    """Number of entries by the reason why they were not published."""
+    refused: Sequence[PollRefusal]
+    """What could not be published, up to 20."""
+    refused_count: int
+    warnings: Sequence[str]
+    """What is wrong with the feed, and was read nevertheless."""
+    error: str | None
+    """Why the poll failed."""
+    next_poll: datetime | None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, refused=[PollRefusal.of(item) for item in answer["refused"]])
+
+
+@dataclass(frozen=True, slots=True)
+class Source(_Answer):
+    """An origin of messages."""
+
+    name: str
+    kind: Literal["push", "rss", "atom", "http-folder"]
+    url: str | None
+    interval: float
+    """Seconds between polls."""
+    dtd: str | None
+    paused: bool
+    updates: Literal["ignore", "updated", "content"]
+    follow: Sequence[str]
+    follow_hosts: Sequence[str]
+    last_poll: datetime | None
+    last_error: str | None
+    failures: int
+    """Failed polls in a row."""
+    warnings: Sequence[str]
+    """What is wrong with the feed as it was read last."""
+    last_report: PollReport | None
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        report = answer["last_report"]
+        return cls._read(answer, last_report=None if report is None else PollReport.of(report))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter(_Answer):
     """A delivery that the broker has given up."""
 
     dead_letter: int
@@ -246,10 +336,50 @@ class DeadLetter:
     at: datetime
     xml: str
 
+
+@dataclass(frozen=True, slots=True)
+class Tenant(_Answer):
+    """A party that sees only its own sources, messages and subscriptions."""
+
+    name: str
+    limits: Mapping[str, int]
+    """Its limits that differ from the broker's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token(_Answer):
+    """An API token, without its secret."""
+
+    id: int
+    name: str
+    scopes: Sequence[str]
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken(_Answer):
+    """A new token, with its secret, which the broker never shows again."""
+
+    id: int
+    name: str
+    scopes: Sequence[str]
+    created: datetime
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity(_Answer):
+    """The owner of a token, and what it permits."""
+
+    tenant: str
+    token: Token
+    operator: bool
+    """Whether the token administers the whole broker."""
+
     @classmethod
-    def of(cls, result: Mapping[str, Any]) -> DeadLetter:
-        """Reads it from the answer of the broker."""
-        return cls(**{**result, "at": _time(result["at"])})
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        return cls._read(answer, token=Token.of(answer["token"]))
 
 
 @dataclass(frozen=True, slots=True)

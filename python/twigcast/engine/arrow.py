@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
+from twigcast.arrow_types import ArrowColumn
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
-from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
-from twigcast.reading.text import as_bytes
+from twigcast.errors import (
+    MissingExtra,
+    RejectedMessage,
+    SourceError,
+    TwigcastError,
+    UndecidedSubscription,
+    UnreadableMessage,
+)
+from twigcast.reading.text import as_bytes, is_null
 
 try:
     import pyarrow as pa
@@ -18,7 +26,7 @@ except ImportError as missing:
     raise MissingExtra("pyarrow", "arrow") from missing
 
 if TYPE_CHECKING:
-    from twigcast._core import BatchResult
+    from twigcast._core import BatchResult, NumberBuffer
 
 ERROR_TYPE: Final = pa.struct(
     [("code", pa.string()), ("reason", pa.string()), ("line", pa.int32()), ("column", pa.int32())]
@@ -42,7 +50,12 @@ _OFFSET: Final = Struct("<q")
 
 _CACHED_NULLS_MAX: Final = 1_024
 
-_NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
+_DECLARES_ENCODING: Final = r"^<\?xml[ \t\r\n][^>]*[ \t\r\n]encoding"
+
+NULL_MESSAGE: Final = "there is no message: it is null"
+"""Why a row without a message is rejected."""
+
+_NO_MESSAGE: Final = UnreadableMessage(NULL_MESSAGE)
 
 
 def match_batch(
@@ -62,7 +75,10 @@ def match_batch(
         raise ValueError(f"threads must not be negative, as {threads} is")
     if grouped and (deliver or nodes):
         raise ValueError("an answer in groups has neither payloads nor nodes, which go by key")
-    xml, errors = _message_array(messages, column)
+    xml, errors = _message_array(messages, column, session.limits.message_bytes_max)
+    if session.reading.changes_messages:
+        plain, failures = session.prepare(message.as_py() for message in xml)
+        xml, errors = pa.array(plain, pa.large_binary()), {**errors, **failures}
     if grouped and not session.engine.has_external:
         return _match_groups(session, xml, errors, threads)
     parts = session.match_batch(message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads)
@@ -92,14 +108,14 @@ def _match_groups(
     errors = {**dict(result.errors), **errors}
     assert result.keys is not None, "the matches are positions in a table"
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
-    values = pa.DictionaryArray.from_arrays(_int32(result.matches), result.keys.arrow(), safe=False)
+    values = pa.DictionaryArray.from_arrays(int32_array(result.matches), result.keys.arrow(), safe=False)
     buffers = [validity, pa.py_buffer(result.match_offsets)]
     counts = [validity, pa.py_buffer(result.match_counts)]
     columns = {
         "groups": pa.Array.from_buffers(GROUPS_TYPE, count, buffers, len(errors), children=[values]),
         "matches": pa.Array.from_buffers(_INT32, count, counts, len(errors)),
         "error": _errors(errors, count),
-        "undecided": _undecided(result, count),
+        "undecided": _undecided_column(result, count),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -116,8 +132,13 @@ def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
+def keys_of_groups(groups: ArrowColumn) -> ArrowColumn:
     """Returns the keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
+    keys: ArrowColumn = _keys_of_groups(groups)
+    return keys
+
+
+def _keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
     lengths = pc.fill_null(groups.value_lengths(), 0)
     # Where there are null rows and no groups, Arrow would have to make an empty dictionary of lists, which it cannot.
     members = groups.flatten() if pc.sum(lengths).as_py() else groups.values[:0]
@@ -130,13 +151,14 @@ def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(named.offsets.take(ends), keys, mask=mask)
 
 
-def _message_array(messages: Any, column: str) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
+def _message_array(messages: Any, column: str, bytes_max: int) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
     """Returns the messages as one array, and the errors of those that there are not, by row."""
     errors: dict[int, TwigcastError] = {}
     if not isinstance(messages, pa.LargeBinaryArray):
         array = _arrow_array(messages, column)
         if array is None:
-            array, errors = _listed(messages)
+            is_frame = hasattr(messages, "itertuples")
+            array, errors = _listed(messages[column] if is_frame else messages, bytes_max)
         messages = array
     if messages.null_count:
         nulls = pc.indices_nonzero(messages.is_null()).to_pylist()
@@ -147,47 +169,108 @@ def _message_array(messages: Any, column: str) -> tuple[pa.LargeBinaryArray, dic
 def _arrow_array(messages: Any, column: str) -> pa.LargeBinaryArray | None:
     """Returns messages in Arrow as one array; ``None`` if they are not in Arrow."""
     if not isinstance(messages, pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table):
+        if hasattr(messages, "itertuples") and hasattr(messages, "columns"):
+            return _column_of_pandas(messages, column)
         if hasattr(messages, "__arrow_c_stream__"):
             messages = pa.chunked_array(messages)
         elif hasattr(messages, "__arrow_c_array__"):
             messages = pa.array(messages)
         else:
             return None
-    if isinstance(messages, pa.RecordBatch | pa.Table):
-        names = messages.schema.names
-    elif pa.types.is_struct(messages.type):
-        names = [field.name for field in messages.type]
-    else:
-        names = None
-    if names is not None:
-        if names.count(column) != 1:
-            raise ValueError(f"messages must have one column {column!r}, and have {', '.join(map(repr, names))}")
-        is_table = isinstance(messages, pa.RecordBatch | pa.Table)
-        messages = messages.column(column) if is_table else pc.struct_field(messages, column)
+    messages = _named_column(messages, column)
     if isinstance(messages, pa.ChunkedArray):
-        messages = messages.combine_chunks()
+        chunks = map(_run_ends_decoded, messages.chunks)
+        messages = pa.chunked_array(chunks, _run_ends_decoded(pa.nulls(0, messages.type)).type).combine_chunks()
+    messages = _run_ends_decoded(messages)
+    if pa.types.is_dictionary(messages.type):
+        # Arrow decodes no dictionary of views, which polars has; plain strings it does.
+        values = messages.dictionary
+        if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+            values = values.cast(pa.large_binary())
+        messages = values.take(messages.indices)
+    if pa.types.is_null(messages.type):
+        return pa.nulls(len(messages), pa.large_binary())
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
+    others = (pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+    if not any(is_kind(messages.type) for is_kind in (*kinds, *others)):
         raise TypeError(f"messages must be strings or binary, not {messages.type}")
-    return messages.cast(pa.large_binary())
+    is_text = any(is_kind(messages.type) for is_kind in (kinds[0], kinds[1], pa.types.is_string_view))
+    return _encoded(messages) if is_text else messages.cast(pa.large_binary())
 
 
-def _listed(messages: Any) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
+def _run_ends_decoded(array: pa.Array) -> pa.Array:
+    """Returns an array row by row, if it was written in runs of equal rows."""
+    return pc.run_end_decode(array) if pa.types.is_run_end_encoded(array.type) else array
+
+
+def _column_of_pandas(frame: Any, column: str) -> pa.LargeBinaryArray | None:
+    """Returns the column of messages of a frame as one array; ``None`` if it is not in Arrow."""
+    _check_column(list(frame.columns), column)  # other columns may be of kinds that Arrow does not have
+    try:
+        array = pa.Array.from_pandas(frame[column])
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None  # texts and bytes are mixed
+    return _arrow_array(array, column)
+
+
+def _encoded(texts: Any) -> pa.LargeBinaryArray:
+    """Returns decoded texts as messages: the encodings that they declare no longer hold."""
+    texts = texts.cast(pa.large_string())
+    messages = texts.cast(pa.large_binary())
+    declaring = pc.match_substring_regex(texts, _DECLARES_ENCODING).fill_null(False)
+    rows = pc.indices_nonzero(declaring).to_pylist()
+    if not rows:
+        return messages
+    undeclared = pa.array([as_bytes(texts[row].as_py()) for row in rows], pa.large_binary())
+    return pc.replace_with_mask(messages, declaring, undeclared)
+
+
+def _named_column(messages: Any, column: str) -> Any:
+    """Returns the column of messages of a table, or of an array of structures; any other array as it is."""
+    is_table = isinstance(messages, pa.RecordBatch | pa.Table)
+    if not is_table and not pa.types.is_struct(messages.type):
+        return messages
+    names = messages.schema.names if is_table else [field.name for field in messages.type]
+    _check_column(names, column)
+    return messages.column(column) if is_table else pc.struct_field(messages, column)
+
+
+def _check_column(names: list[Any], column: str) -> None:
+    if names.count(column) != 1:
+        raise ValueError(f"messages must have one column {column!r}, and have {', '.join(map(repr, names))}")
+
+
+def _listed(messages: Any, bytes_max: int) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
     """Returns the messages of an iterable as one array, and errors by row."""
     if isinstance(messages, str | bytes | bytearray | memoryview) or not isinstance(messages, Iterable):
-        what = f"Arrow data or an iterable of bytes, str or None, not {type(messages).__name__}"
+        what = f"Arrow data or an iterable of messages or None, not {type(messages).__name__}"
         raise TypeError(f"messages must be {what}")
+    if isinstance(messages, Mapping):
+        raise TypeError("messages must be in order, and a mapping would be taken for its keys: pass mapping.values()")
     errors: dict[int, TwigcastError] = {}
     plain: list[bytes | None] = []
     for row, message in enumerate(messages):
-        if message is not None and not isinstance(message, str | bytes | bytearray | memoryview):
-            raise TypeError(f"messages must hold bytes, str or None, not {type(message).__name__}")
         try:
-            plain.append(None if message is None else as_bytes(message))
+            plain.append(None if _is_missing(message) else as_bytes(message, bytes_max))
         except RejectedMessage as error:
             errors[row] = error
             plain.append(None)
+        except SourceError as error:
+            errors[row] = UnreadableMessage(str(error))
+            plain.append(None)
+        except TypeError as error:
+            raise TypeError(f"messages[{row}]: {error}") from None
     return pa.array(plain, pa.large_binary()), errors
+
+
+def _is_missing(message: object) -> bool:
+    """Returns whether there is no message: ``None``, or what columns of numpy and pandas hold in its place."""
+    return (
+        message is None
+        or (isinstance(message, float) and message != message)
+        or type(message).__name__ == "NAType"
+        or is_null(message)
+    )
 
 
 def message_buffers(xml: pa.LargeBinaryArray) -> MessageBuffers:
@@ -217,25 +300,21 @@ def _wrapped(part: BatchPart, errors: dict[int, TwigcastError], *, deliver: bool
     )
     columns = {"keys": lists(KEYS_TYPE, keys)}
     if nodes:
-        columns["nodes"] = lists(NODES_TYPE, _int32(result.node_counts))
+        columns["nodes"] = lists(NODES_TYPE, int32_array(result.node_counts))
     if deliver:
         columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result))
     columns["error"] = _errors(errors, count)
-    columns["undecided"] = _undecided(result, count)
+    columns["undecided"] = _undecided_column(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _int32(numbers: Any) -> pa.Int32Array:
+def int32_array(numbers: NumberBuffer) -> pa.Int32Array:
+    """Returns numbers of the engine as an Arrow array in the same memory."""
     return pa.Array.from_buffers(_INT32, len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def payload_column(result: BatchResult, kind: pa.DictionaryType = _PAYLOAD_TYPE) -> pa.DictionaryArray:
-    """Returns the payload of each match, null for the message itself.
-
-    Args:
-        result: The answer.
-        kind: The type: a dictionary of large binary, or of large string.
-    """
+    """Returns the payload of each match, of one of two dictionary types; null for the message itself."""
     buffers = [None, pa.py_buffer(result.payload_offsets), pa.py_buffer(result.payloads)]
     different = pa.Array.from_buffers(kind.value_type, len(result.payload_offsets) - 1, buffers)
     validity = pa.py_buffer(result.payload_validity) if len(result.payload_validity) else None
@@ -261,7 +340,7 @@ def _none_undecided(count: int) -> pa.ListArray:
     return pa.nulls(count, UNDECIDED_TYPE)
 
 
-def _undecided(result: BatchResult, count: int) -> pa.ListArray:
+def _undecided_column(result: BatchResult, count: int) -> pa.ListArray:
     if not result.failures:
         return _none_undecided(count) if count <= _CACHED_NULLS_MAX else pa.nulls(count, UNDECIDED_TYPE)
     by_row: list[list[dict[str, object]] | None] = [None] * count

@@ -1,7 +1,9 @@
 """Queries in XQuery: the engine takes what it reads itself, and Saxon the rest.
 
 Of a query that Saxon evaluates the engine only says on which messages it may have a result: these are *external
-matches*. An external match without a result is no match, and one that fails leaves its subscription undecided.
+matches*. An external match without a result is no match, and one that fails leaves its subscription undecided. A query
+that is no For-Where-Return query, such as a path, is a condition, as it is where the engine evaluates it: a message
+matches if it is true, and is delivered as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import Protocol, TypeVar
 
 from twigcast._core import ExternalMatch, QueryCheck, check
 from twigcast.errors import QueryError, QueryLimitExceeded
-from twigcast.registration import Dialect, no_query
+from twigcast.limits import Limits
+from twigcast.registration import NO_PARAMS, Dialect, EngineDialect, Params, no_query
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon, shared
 
@@ -21,25 +24,24 @@ T = TypeVar("T")
 class QueryEvaluator(Protocol):
     """A processor of XQuery: the Saxon of this process, or the one of a broker."""
 
-    def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes, /) -> Reply:
-        """Evaluates a query on a message in UTF-8. What goes wrong is in the reply."""
+    def evaluate(
+        self, query: str, namespaces: Mapping[str, str], message: bytes, params: Params, is_condition: bool, /
+    ) -> Reply:
+        """Evaluates a query on a message in UTF-8. What goes wrong is in the reply.
+
+        ``is_condition`` says that only its truth matters.
+        """
 
 
-def native_or_external(attempt: Callable[[Dialect], T], dialect: Dialect, accept: Callable[[], None]) -> T:
+def native_or_external(attempt: Callable[[EngineDialect], T], dialect: Dialect, accept: Callable[[], None]) -> T:
     """Lets the engine read a query by itself; one in XQuery that it refuses, as an external query.
 
-    Args:
-        attempt: Hands the query to the engine, as one of a dialect.
-        dialect: The dialect of the query.
-        accept: Raises an error if Saxon refuses the query.
-
-    Raises:
-        QueryError: Neither takes the query.
+    `attempt` hands the query to the engine, as one of a dialect. `accept` raises an error if Saxon refuses the query.
     """
     if dialect != "xquery":
         return attempt(dialect)
     try:
-        return attempt("xpath")
+        return attempt("native")
     except QueryLimitExceeded:
         raise
     except QueryError:
@@ -48,9 +50,15 @@ def native_or_external(attempt: Callable[[Dialect], T], dialect: Dialect, accept
 
 
 def check_query(
-    query: str, namespaces: Mapping[str, str], dialect: Dialect, saxon: Callable[[], Saxon] = shared
+    query: str,
+    namespaces: Mapping[str, str],
+    dialect: Dialect,
+    params: Params = NO_PARAMS,
+    *,
+    limits: Limits | None = None,
+    saxon: Callable[[], Saxon] = shared,
 ) -> QueryCheck:
-    """Reads a query without adding it.
+    """Reads a query without adding it, within limits or those that hold by default.
 
     Raises:
         QueryError: The query is refused.
@@ -61,10 +69,11 @@ def check_query(
 
     def accept() -> None:
         assert processor is not None, "only queries in XQuery are external"
-        processor.check(query, namespaces)
+        processor.check(query, namespaces, params)
 
     try:
-        return native_or_external(lambda as_: check(query, namespaces, as_), dialect, accept)
+        kept = (limits or Limits()).as_dict()
+        return native_or_external(lambda as_: check(query, namespaces, as_, params, kept), dialect, accept)
     except UnicodeEncodeError:
         raise no_query(query) from None
 
@@ -74,4 +83,5 @@ def replies(
 ) -> Iterator[tuple[ExternalMatch, Reply]]:
     """Evaluates external matches. ``message`` returns the message of a row, in UTF-8."""
     for match in matches:
-        yield match, evaluator.evaluate(match.query, match.namespaces, message(match.row))
+        xml = message(match.row)
+        yield match, evaluator.evaluate(match.query, match.namespaces, xml, match.params, match.is_condition)

@@ -1,4 +1,4 @@
-"""The one path to the compiled engine: it converts messages, asks the engine, asks Saxon, and merges their answers.
+"""The one path to the compiled engine: it converts messages, calls the engine and Saxon, and merges their answers.
 
 Single messages, batches, the tasks of Spark and the broker each hold an :class:`EngineSession`. Threads may match, add
 and remove at the same time. An answer is that of one moment: it keeps the keys of that moment.
@@ -7,30 +7,43 @@ and remove at the same time. An answer is that of one moment: it keeps the keys 
 from __future__ import annotations
 
 import threading
+import warnings
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeVar
 
-from twigcast._core import BatchResult, Engine, QueryCheck, Results
-from twigcast.answers import Deliveries, DeliveryEnvelope, ListedResults, Match, Node
+from twigcast._core import Answer, BatchResult, Engine, QueryCheck, Results
+from twigcast.answers import Deliveries, DeliveryEnvelope, FrozenAnswer, ListedResults, Match, Node
 from twigcast.engine.external import QueryEvaluator, check_query, native_or_external, replies
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
     QueryError,
     QueryLimitExceeded,
+    QueryWarning,
     RejectedMessage,
+    SubscriptionChanged,
     TwigcastError,
     UndecidedSubscription,
 )
+from twigcast.forking import renew_in_children
 from twigcast.limits import Limits
-from twigcast.reading.conversion import to_utf8
+from twigcast.message_nodes import MessageNodes
+from twigcast.reading.conversion import to_utf8, without_doctype
+from twigcast.reading.options import ReadOptions
+from twigcast.reading.preparation import delivered, prepared
+from twigcast.reading.repairs import RepairCounts
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.registration import (
+    ENGINE_DIALECTS,
+    NO_PARAMS,
     AddReport,
     Dialect,
+    EngineDialect,
+    Params,
     RefusedSubscription,
     Subscription,
     SubscriptionWarning,
@@ -49,6 +62,7 @@ _CONVERTED_BYTES: Final = 4 << 20
 """Bytes of converted messages that are matched together, unless a single one is larger."""
 
 _NONE: Final[frozenset[str]] = frozenset()
+_AS_THEY_ARE: Final = ReadOptions()
 
 T = TypeVar("T")
 
@@ -89,14 +103,51 @@ class BatchPart(NamedTuple):
     """Rows of ``result`` that say nothing, since another part has the answer to the converted message."""
 
 
+@dataclass(frozen=True, slots=True)
+class FrozenQueries:
+    """The queries that one message matched, and the message: they answer about its nodes, without the set."""
+
+    message: bytes
+    """In UTF-8."""
+
+    queries: Mapping[str, Subscription | None]
+    """By key, in order; ``None`` for those that had been replaced or removed already."""
+
+    limits: Limits
+
+    def nodes(self, key: str) -> list[Node]:
+        """Returns the nodes that a subscription's query selects: see :meth:`twigcast.Match.nodes`."""
+        if key not in self.queries:
+            return []  # whether there was such a subscription that did not match is not known any more
+        subscription = self.queries[key]
+        if subscription is None:
+            raise SubscriptionChanged(key)
+        return self._session([subscription]).nodes(self.message, key)
+
+    def node_counts(self) -> dict[str, int]:
+        """Returns how many nodes each subscription selects, by key; without those that had changed already."""
+        session = self._session([subscription for subscription in self.queries.values() if subscription is not None])
+        counts = session.node_counts(self.message)
+        return {key: counts[key] for key in self.queries if key in counts}
+
+    def _session(self, subscriptions: Iterable[Subscription]) -> EngineSession:
+        session = EngineSession.empty(self.limits, is_quiet=True)
+        for one in subscriptions:
+            dialect = one.dialect or "xpath"
+            session.add(one.key, one.query, one.namespaces, dialect, is_checked=True, params=one.params)
+        return session
+
+
 class EngineSession:
-    """An engine, and how its caller asks it.
+    """An engine, and how its caller uses it.
 
     Args:
         engine: The compiled engine.
         limits: Its limits.
         saxon: Returns the process that checks queries in XQuery.
         evaluator: Evaluates external queries; if ``None``, ``saxon`` does.
+        reading: Whether messages are repaired, and what is known of their document types.
+        is_quiet: Whether nobody is warned of what comparisons meet in messages, of which no text may be shown.
     """
 
     def __init__(
@@ -106,28 +157,51 @@ class EngineSession:
         *,
         saxon: Callable[[], Saxon] = shared,
         evaluator: QueryEvaluator | None = None,
+        reading: ReadOptions = _AS_THEY_ARE,
+        is_quiet: bool = False,
     ) -> None:
         self.engine = engine
         """The compiled engine, for what needs neither conversion nor Saxon."""
         self.limits = limits
+        self.reading = reading
+        self.repairs = RepairCounts()
+        """What has been repaired so far."""
+        self._prepares = reading.changes_messages
         self.changing = threading.RLock()
         """Held while the population changes."""
+        self._counting = threading.Lock()
         self._saxon = saxon
         self._evaluator = evaluator
+        self._is_quiet = is_quiet
+        self._unread_count = 0
+        self._unread_paths: set[str] = set()
+        renew_in_children(self)
+
+    def renew_locks(self) -> None:
+        """Lets a forked process change the population, which another thread may have been changing when it began."""
+        self.changing = threading.RLock()
+        self._counting = threading.Lock()
 
     @classmethod
-    def empty(cls, limits: Limits, evaluator: QueryEvaluator | None = None) -> Self:
+    def empty(
+        cls,
+        limits: Limits,
+        evaluator: QueryEvaluator | None = None,
+        *,
+        reading: ReadOptions = _AS_THEY_ARE,
+        is_quiet: bool = False,
+    ) -> Self:
         """Returns a session of an engine without subscriptions."""
-        return cls(Engine(limits.as_dict()), limits, evaluator=evaluator)
+        return cls(Engine(limits.as_dict()), limits, evaluator=evaluator, reading=reading, is_quiet=is_quiet)
 
     @classmethod
-    def load(cls, path: str, limits: Limits) -> Self:
+    def load(cls, path: str, limits: Limits, *, reading: ReadOptions = _AS_THEY_ARE) -> Self:
         """Returns a session of the engine in a snapshot file.
 
         Raises:
             SnapshotError: The file cannot be read, is damaged, or is of a version that this one cannot read.
         """
-        return cls(Engine.load(path, limits.as_dict()), limits)
+        return cls(Engine.load(path, limits.as_dict()), limits, reading=reading)
 
     # The population ---------------------------------------------------------------------------------------------------
 
@@ -140,31 +214,22 @@ class EngineSession:
         *,
         replace: bool = False,
         is_checked: bool = False,
+        group: str = "",
+        params: Params = NO_PARAMS,
     ) -> str | None:
         """Adds a subscription and returns a warning, if there is one.
 
-        Args:
-            key: Its key.
-            query: Its query.
-            namespaces: Prefix to namespace.
-            dialect: How the query is read.
-            replace: Whether it may take the place of a subscription with this key.
-            is_checked: Whether Saxon has accepted the query, if it is one for Saxon.
-
-        Raises:
-            DuplicateKey: The key is taken.
-            QueryError: The query is refused.
-            InvalidKey: The key is no text.
-            MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
+        Arguments and errors are those of `SubscriptionSet.add`. `is_checked` says whether Saxon has accepted the query,
+        if it is one for Saxon; `group` to whom it belongs.
         """
         saxon = self._saxon() if dialect == "xquery" and not is_checked else None
 
-        def attempt(as_: Dialect) -> str | None:
-            return self.engine.add(key, query, dict(namespaces), as_, replace)
+        def attempt(as_: EngineDialect) -> str | None:
+            return self.engine.add(key, query, dict(namespaces), as_, replace, group, params)
 
         def accept() -> None:
             if saxon is not None:
-                saxon.check(query, namespaces)
+                saxon.check(query, namespaces, params)
 
         try:
             with self.changing:
@@ -175,21 +240,13 @@ class EngineSession:
     def add_many(
         self, subscriptions: Iterable[object], namespaces: Mapping[str, str], dialect: Dialect, *, replace: bool = False
     ) -> AddReport:
-        """Adds many subscriptions.
+        """Adds many subscriptions, or tuples of key, query and perhaps namespaces, as `SubscriptionSet.add_many` does.
 
-        Args:
-            subscriptions: Subscriptions, or tuples of key, query and (if need be) namespaces.
-            namespaces: Prefix to namespace, for all; those of a subscription come on top.
-            dialect: The dialect of those that name none.
-            replace: Whether they may take the place of subscriptions with their keys.
-
-        Raises:
-            MissingExtra: A query in XQuery is one for Saxon, and Saxon is not installed.
-            TypeError: An item is no subscription.
+        A subscription's own namespaces and dialect come before those for all.
         """
         namespaces = dict(namespaces)
         refused: list[RefusedSubscription] = []
-        warnings: list[SubscriptionWarning] = []
+        looking_wrong: list[SubscriptionWarning] = []
         remaining = iter(subscriptions)
         first = 0
         while items := list(islice(remaining, _ADDED_AT_ONCE)):
@@ -203,12 +260,12 @@ class EngineSession:
                         refused.append(RefusedSubscription(item, last, first + index))
                     elif warning is not None:
                         found = [*found, (index, warning)]
-            warnings += [
+            looking_wrong += [
                 SubscriptionWarning(as_subscription(items[index]).key, first + index, text)
                 for index, text in sorted(found)
             ]
             first += len(items)
-        return AddReport(first - len(refused), refused, warnings)
+        return AddReport(first - len(refused), refused, looking_wrong)
 
     def _retried(
         self, item: Subscription, error: Exception, namespaces: Mapping[str, str], dialect: Dialect, *, replace: bool
@@ -222,7 +279,11 @@ class EngineSession:
             return error, None
         self._saxon()  # that it is not installed is no fault of the query
         try:
-            return None, self.add(item.key, item.query, {**namespaces, **item.namespaces}, "xquery", replace=replace)
+            declared = {**namespaces, **item.namespaces}
+            added = self.add(
+                item.key, item.query, declared, "xquery", replace=replace, group=item.group, params=item.params
+            )
+            return None, added
         except TwigcastError as last:
             return last, None
 
@@ -231,24 +292,37 @@ class EngineSession:
         with self.changing:
             return self.engine.remove(key)
 
-    def check_query(self, query: str, namespaces: Mapping[str, str], dialect: Dialect) -> QueryCheck:
+    def check_query(
+        self, query: str, namespaces: Mapping[str, str], dialect: Dialect, params: Params = NO_PARAMS
+    ) -> QueryCheck:
         """Reads a query without adding it: see :func:`~twigcast.engine.external.check_query`."""
-        return check_query(query, namespaces, dialect, self._saxon)
+        return check_query(query, namespaces, dialect, params, limits=self.limits, saxon=self._saxon)
 
     # Single messages --------------------------------------------------------------------------------------------------
 
     def ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T]:
-        """Asks about one message. Returns the message as the engine read it, in UTF-8, and the answer.
-
-        Raises:
-            RejectedMessage: The message is malformed, or over a limit.
-        """
-        xml = as_bytes(message)
+        """Asks about one message. Returns the message as the engine read it, in UTF-8, and the answer."""
+        xml = self.prepared(as_bytes(message, self.limits.message_bytes_max))
         try:
             return xml, question(xml)
         except NeedsConversion:
             xml = to_utf8(xml, self.limits.message_bytes_max)
             return xml, question(xml)
+
+    def prepared(self, source: bytes) -> bytes:
+        """Returns a message as the options of reading want it, and counts its repairs.
+
+        Raises:
+            RejectedMessage: It cannot be converted.
+        """
+        if not self._prepares:
+            return source
+        repairs = RepairCounts()
+        xml = prepared(source, self.reading, self.limits.message_bytes_max, repairs)
+        if repairs:
+            with self._counting:
+                self.repairs.by_kind.update(repairs.by_kind)
+        return xml
 
     def match(self, message: MessageLike) -> Match:
         """Returns the subscriptions that a message matches.
@@ -260,33 +334,43 @@ class EngineSession:
         undecided, dropped = answer.undecided, _NONE
         if answer.external:
             evaluated = list(replies(answer.external, lambda _: xml, self._processor()))
-            dropped = frozenset(match.key for match, reply in evaluated if reply.result is None)
+            dropped = frozenset(match.key for match, reply in evaluated if not reply.matches)
             undecided += [(match.key, reply.error) for match, reply in evaluated if reply.error is not None]
-        return Match(answer, dropped, undecided, partial(self.nodes, xml, since=answer), partial(self.node_counts, xml))
+        if self.engine.unread_count != self._unread_count:
+            self._warn_of_unread()
+        find_nodes, count_nodes = partial(self.nodes, xml, since=answer), partial(self.node_counts, xml)
+        freeze = partial(self._frozen, xml, answer, dropped, undecided)
+        return Match(answer, dropped, undecided, find_nodes, count_nodes, freeze)
+
+    def _frozen(
+        self, xml: bytes, answer: Answer, dropped: frozenset[str], undecided: Sequence[tuple[str, str]]
+    ) -> Match:
+        """Returns a match of its own for an answer, with the queries that are still those of the answer."""
+        queries = {
+            key: None
+            if q is None
+            else Subscription(key, q.query, q.namespaces, ENGINE_DIALECTS[q.dialect], params=q.params)
+            for key, q in answer.queries()
+            if key not in dropped
+        }
+        kept = FrozenQueries(xml, queries, self.limits)
+        return Match(
+            FrozenAnswer(tuple(queries), answer.visits), frozenset(), tuple(undecided), kept.nodes, kept.node_counts
+        )
 
     def nodes(self, message: MessageLike, key: str, since: object = None) -> list[Node]:
         """Returns the nodes that a subscription's query selects in a message, in document order.
 
-        Args:
-            message: The message.
-            key: The key of the subscription.
-            since: An answer of the engine: the subscription must be the one that this was given with.
-
-        Raises:
-            UnknownKey: There is no such subscription.
-            SubscriptionChanged: It was replaced or removed since.
-            UndecidedSubscription: Evaluating the query took too long.
-            RejectedMessage: The message is malformed, or over a limit.
+        `since` is an answer of the engine: the subscription must be the one that this was given with. Errors are those
+        of `Match.nodes`.
         """
         xml, selected = self.ask(message, lambda xml: self.engine.nodes(xml, key, since))
-        return [Node(node.kind, node.name, node.start, node.end, node.line, node.column, xml) for node in selected]
+        stored = self.engine.query(key)
+        shared = MessageNodes(xml, has_default=stored is not None and bool(stored.namespaces.get("")))
+        return [Node(n.kind, n.name, n.start, n.end, n.line, n.column, xml, shared) for n in selected]
 
     def node_counts(self, message: MessageLike) -> dict[str, int]:
-        """Returns how many nodes each matching subscription selects, by key.
-
-        Raises:
-            RejectedMessage: The message is malformed, or over a limit.
-        """
+        """Returns how many nodes each matching subscription selects, by key."""
         xml, counts = self.ask(message, self.engine.node_counts)
         if not self.engine.has_external:
             return dict(counts)
@@ -296,31 +380,36 @@ class EngineSession:
     def deliver(
         self, message: MessageLike, envelope: Envelope | None = None, message_id: str = "", *, whole: bool = False
     ) -> Deliveries:
-        """Returns what each matching subscriber gets of a message.
-
-        Args:
-            message: The message.
-            envelope: An element to put around each result.
-            message_id: What the envelope calls the message.
-            whole: Whether messages that are delivered as they are get an envelope too.
+        """Returns what each matching subscriber gets of a message, as `SubscriptionSet.deliver` does.
 
         Raises:
             RejectedMessage: The message is malformed, or over a limit.
         """
-        source = as_bytes(message)
+        source = as_bytes(message, self.limits.message_bytes_max)
         if envelope is None or envelope.query is None:
             around = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
-            return Deliveries(source, *self._results(source), around)
+            answer = self._results(source)  # before the rest, since it says what is wrong with the message
+            return Deliveries(self._delivered(source), *answer, around)
         # No other thread changes the population meanwhile, so these are the queries that matched.
         with self.changing:
             results, undecided = self._results(source)
             stored = {key: self.engine.query(key) for key in set(results.keys())}
         queries = {key: query.query for key, query in stored.items() if query is not None}
-        return Deliveries(source, results, undecided, DeliveryEnvelope(envelope, message_id, whole, queries))
+        around = DeliveryEnvelope(envelope, message_id, whole, queries)
+        return Deliveries(self._delivered(source), results, undecided, around)
+
+    def _delivered(self, source: bytes) -> bytes:
+        """Returns a message as those get it whose queries rewrite nothing."""
+        bytes_max = self.limits.message_bytes_max
+        if self._prepares:
+            source = delivered(source, self.reading, bytes_max)
+        return without_doctype(source, bytes_max)
 
     def _results(self, source: bytes) -> tuple[Results | ListedResults, list[tuple[str, str]]]:
         """Returns the results of a message, and keys and reasons of undecided subscriptions."""
         xml, results = self.ask(source, self.engine.results)
+        if self.engine.unread_count != self._unread_count:
+            self._warn_of_unread()
         if not results.external:
             return results, results.undecided
         payloads, undecided = [results[index] for index in range(len(results))], list(results.undecided)
@@ -328,13 +417,27 @@ class EngineSession:
         for match, reply in replies(results.external, lambda _: xml, self._processor()):
             if reply.error is not None:
                 undecided.append((match.key, reply.error))
-            if reply.result is None:
+            if not reply.matches:
                 del rows[match.position]
-            else:
+            elif reply.result is not None:
                 rows[match.position] = match.key, len(payloads)
                 payloads.append(reply.result)
         keys, indices = [key for key, _ in rows.values()], [index for _, index in rows.values()]
         return ListedResults(keys, indices, payloads), undecided
+
+    def _warn_of_unread(self) -> None:
+        """Warns, once for each path, of values with exponents that comparisons have read as no number."""
+        self._unread_count = self.engine.unread_count
+        if self._is_quiet:
+            return
+        for path, value in self.engine.unread_numbers():
+            if path in self._unread_paths:
+                continue
+            self._unread_paths.add(path)
+            at = f" at {path}" if path else ""
+            what = f"a query compares {value!r}{at} as a number, but to XPath 1.0 an exponent makes it none (NaN)"
+            cure = "xs:double(...) reads it, and so does numbers='xs:double'"
+            warnings.warn(f"{what}; {cure}", QueryWarning, stacklevel=4)
 
     def _processor(self) -> QueryEvaluator:
         return self._saxon() if self._evaluator is None else self._evaluator
@@ -352,12 +455,7 @@ class EngineSession:
     ) -> Iterator[BatchPart]:
         """Matches many messages. The first part is about all; further ones, if any, about those to be converted.
 
-        Args:
-            messages: The messages.
-            deliver: Whether to answer with payloads.
-            nodes: Whether to answer with the number of selected nodes.
-            threads: How many threads share the work.
-            naming: Whether matches are slots, or positions in a table of keys.
+        `naming` says whether matches are slots, or positions in a table of keys.
 
         Raises:
             MissingExtra: There are queries in XQuery, and Saxon is not installed.
@@ -380,6 +478,8 @@ class EngineSession:
         result = self.engine.match_batch(
             offsets, data, count, deliver=deliver, nodes=nodes, threads=min(threads, count), naming=naming
         )
+        if self.engine.unread_count != self._unread_count:
+            self._warn_of_unread()
         return self._merged(result, buffers) if result.external else result
 
     def convert(
@@ -403,6 +503,18 @@ class EngineSession:
                 break
         return plain, errors
 
+    def prepare(self, messages: Iterable[bytes | None]) -> tuple[list[bytes | None], dict[int, TwigcastError]]:
+        """Returns messages as :meth:`prepared` does, and errors by index: in place of those there is no message."""
+        plain: list[bytes | None] = []
+        errors: dict[int, TwigcastError] = {}
+        for message in messages:
+            try:
+                plain.append(None if message is None else self.prepared(message))
+            except RejectedMessage as error:
+                errors[len(plain)] = error
+                plain.append(None)
+        return plain, errors
+
     def _merged(self, result: BatchResult, buffers: MessageBuffers) -> BatchResult:
         """Returns an answer with the results of external queries in it."""
         results: dict[int, bytes | None] = {}
@@ -410,5 +522,7 @@ class EngineSession:
         for match, reply in replies(result.external, buffers.message, self._processor()):
             if reply.error is not None:
                 failures.append((match.row, UndecidedSubscription(match.key, reply.error)))
-            results[match.position] = reply.result
+            # Where a condition holds, the match stays as it is.
+            if not reply.holds:
+                results[match.position] = reply.result
         return result.merge(results, failures)

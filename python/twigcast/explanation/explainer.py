@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from heapq import nlargest
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 from twigcast.engine.session import EngineSession
+from twigcast.errors import UndecidedSubscription
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
+from twigcast.notebook import html_code, html_marked, html_table
+from twigcast.query_check import QueryReport
 from twigcast.reading.text import MessageLike
-from twigcast.registration import Dialect, require_str
+from twigcast.registration import Dialect, Params, Subscription, require_str
+from twigcast.subscription_items import checked_dialect, checked_namespaces, checked_params
+
+_EXPLAINED_AT_ONCE: Final = 200
+"""Subscriptions whose nearness is found in one call, between two moments at which progress is shown."""
 
 _KEY: Final = "q"
 """The key of the query that is explained."""
@@ -26,7 +37,7 @@ class NodeLocation:
     """A node of the message."""
 
     path: str
-    """As in ``/feed/entry[2]/@id``: names as the message writes them, positions where there are several."""
+    """Such as ``/feed/entry[2]/@id``: names as in the message, positions where there are several."""
 
     kind: str
     """``element``, ``attribute``, ``text``, ``comment``, ``processing-instruction``, ``namespace`` or ``document``."""
@@ -43,7 +54,7 @@ class NodeLocation:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A near miss: something that the message has in place of what the query asks for."""
+    """A near miss: something that the message has in place of what the query needs."""
 
     kind: str
     """Stable identifier, such as ``namespace``, ``case``, ``spelling``, ``white-space``, ``not-a-number``."""
@@ -57,7 +68,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An explanation of why a query matches a message or not. It is true if it does; ``str()`` is text for people."""
+    """An explanation of why a query matches a message or not: true if it does. ``str()`` returns it as text."""
 
     query: str
 
@@ -67,9 +78,12 @@ class Explanation:
     """The whole explanation, as plain values:
 
     - ``result``: what a query that rewrites delivers; ``no_result``: why it delivers nothing although bindings pass
+    - ``running``: how the query runs, with the members of :class:`QueryReport`: ``route``, ``reason``, ``cover``,
+      ``cost``, ``warnings``
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
     - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`NodeLocation`)
     - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
+    - ``nearness``: how much of the condition holds, from 0 to 1
     - ``verdict``: ``text``, ``holds``, ``hints`` (see :class:`Hint`), ``kind``, and by kind: ``all`` and ``any`` have
       ``operands`` and ``not`` has an ``operand``, which are verdicts; ``comparison`` has ``operator``, ``left`` and
       ``right``, each with ``text``, ``kind``, ``count``, ``values`` and (where a path selects nothing) its ``path``;
@@ -86,6 +100,10 @@ class Explanation:
         verdict = "matches" if self.matches else "does not match"
         return "\n".join([f"{verdict}: {self.query}", *lines(self.details)])
 
+    def _repr_html_(self) -> str:
+        head, *rest = str(self).split("\n")
+        return html_table(head, ["step by step"], [(html_marked(rest),)] if rest else [], 1 if rest else 0)
+
     @property
     def nodes(self) -> list[NodeLocation]:
         """The first nodes that the query selects."""
@@ -96,6 +114,15 @@ class Explanation:
         """The number of nodes that the query selects; ``None`` if its value is not a node-set."""
         count: int | None = self.details["node_count"]
         return count
+
+    @property
+    def nearness(self) -> float:
+        """The share of the query that holds, from 0 to 1: 1 if the message matches.
+
+        It orders queries by how near a message comes to them. Its steps have no other meaning.
+        """
+        share: float = self.details["nearness"]
+        return 1.0 if self.matches else share
 
     @property
     def hints(self) -> list[Hint]:
@@ -122,6 +149,50 @@ def _hints(part: Any) -> Iterator[dict[str, Any]]:
                 yield from _hints(value)
 
 
+@dataclass(frozen=True, slots=True)
+class NearMisses:
+    """The subscriptions that a message does not match, as far as they can be explained: the nearest ones first."""
+
+    explanations: Mapping[str, Explanation]
+    """Those that were asked for, by key."""
+
+    count: int
+    """How many there are altogether."""
+
+    undecided: Sequence[UndecidedSubscription]
+    """Those that could not be decided on the message within the limits."""
+
+    def _repr_html_(self) -> str:
+        rows = [
+            *(
+                (key, html_code(one.query), f"{one.nearness:.0%}", html_marked(str(one).split("\n")[1:]))
+                for key, one in self.explanations.items()
+            ),
+            *((error.key, "", "", error.reason) for error in self.undecided),
+        ]
+        caption = f"{self.count:,} {'subscription does' if self.count == 1 else 'subscriptions do'} not match"
+        return html_table(caption, ["key", "query", "nearness", "step by step"], rows, self.count + len(self.undecided))
+
+
+def nearest(
+    session: EngineSession,
+    message: MessageLike,
+    explain_key: Callable[[str], Explanation],
+    keys: Iterable[str],
+    count: int,
+) -> NearMisses:
+    """Returns those of some keys of a session that a message comes nearest to, explained by ``explain_key``."""
+    found: list[tuple[str, float]] = []
+    undecided: list[UndecidedSubscription] = []
+    remaining = iter(keys)
+    while part := list(islice(remaining, _EXPLAINED_AT_ONCE)):
+        message, (explained, failures) = session.ask(message, partial(session.engine.nearness, keys=part))
+        found += explained
+        undecided += failures
+    best = nlargest(count, found, key=itemgetter(1))
+    return NearMisses({key: explain_key(key) for key, _ in best}, len(found), undecided)
+
+
 def explain(
     query: str,
     message: MessageLike,
@@ -129,6 +200,7 @@ def explain(
     namespaces: Mapping[str, str] | None = None,
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
+    params: Params | None = None,
 ) -> Explanation:
     """Returns why a query matches a message or not.
 
@@ -138,24 +210,38 @@ def explain(
         namespaces: Prefix to namespace; the empty prefix gives the default namespace of element names.
         dialect: How the query is read.
         limits: Limits of the evaluation.
+        params: The values of ``$name`` in the query, by name.
 
     Raises:
         QueryError: The query is refused.
+        InvalidContext: The namespaces or the parameters cannot be used, or there is no such dialect.
         MalformedMessage: The message is not well-formed XML.
         MessageLimitExceeded: It is over a limit.
         UndecidedSubscription: The query could not be decided on the message within the limits.
     """
     require_str(query, "query")
-    return explain_with(EngineSession.empty(limits or Limits()), query, message, namespaces or {}, dialect)
+    checked_dialect(dialect)
+    session = EngineSession.empty(limits or Limits(), is_quiet=True)
+    asked = Subscription(_KEY, query, checked_namespaces(namespaces), dialect, params=checked_params(params))
+    return explain_with(session, asked, message)
 
 
 def explain_with(
-    session: EngineSession, query: str, message: MessageLike, namespaces: Mapping[str, str], dialect: Dialect
+    session: EngineSession, asked: Subscription, message: MessageLike, report: QueryReport | None = None
 ) -> Explanation:
-    """Returns why a query matches a message or not, by a session that has no subscriptions yet."""
-    namespaces = dict(namespaces)
-    session.add(_KEY, query, namespaces, dialect)
-    xml, answer = session.ask(message, lambda xml: session.engine.explain(xml, query, namespaces, dialect))
+    """Returns why a query matches a message or not, by a session that has no subscriptions yet.
+
+    `report` says how the query runs in the set that it is of; by default, it runs alone.
+    """
+    query, namespaces, dialect = asked.query, dict(asked.namespaces), asked.dialect or "xpath"
+    session.add(_KEY, query, namespaces, dialect, params=asked.params)
+    added = session.engine.query(_KEY)
+    as_read = dialect if added is None else added.dialect
+    report = report or QueryReport.of(session.engine.describe(_KEY))
+    explain_one = partial(
+        session.engine.explain, query=query, namespaces=namespaces, dialect=as_read, params=asked.params
+    )
+    xml, answer = session.ask(message, explain_one)
     details = json.loads(answer)
     condition_holds = details.pop("matches")
     decides = details["exact"] and not session.engine.has_external
@@ -164,4 +250,11 @@ def explain_with(
     deliveries = session.deliver(xml)
     details["result"] = next((d.payload.decode() for d in deliveries if d.rewritten), None)
     details["no_result"] = next((error.reason for error in deliveries.undecided), None)
+    details["running"] = {
+        "route": report.route,
+        "reason": report.reason,
+        "cover": report.cover,
+        "cost": report.cost,
+        "warnings": list(report.warnings),
+    }
     return Explanation(query, matches, details)

@@ -32,6 +32,15 @@ def lines(explanation: Part) -> Iterator[str]:
         news = [near["message"] for near in absent["nearest"] if not _is_reported(near, reported)]
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
+    yield from _running(explanation["running"])
+
+
+def _running(running: Part) -> Iterator[str]:
+    """Yields how the query runs, and what is wrong with that."""
+    cover = f", {running['cover']}" if running["cover"] else ""
+    yield f"{_INDENT}runs as {running['route']} ({running['cost']}){cover}"
+    for warning in running["warnings"]:
+        yield f"{_INDENT}warning: {warning}"
 
 
 def _shortened(result: str) -> str:
@@ -58,7 +67,7 @@ def _selected(explanation: Part) -> Iterator[str]:
 
 
 def _verdict(verdict: Part, depth: int, *, is_whole: bool = False) -> Iterator[str]:
-    """One part of the query. Of the whole query, the caller has written the text."""
+    """Yields one part of the query. The caller has written the text of the whole query."""
     indent = _INDENT * depth
     if verdict["kind"] == "path" and verdict["steps"]:
         # A path of one step is written as its step.
@@ -73,7 +82,7 @@ def _verdict(verdict: Part, depth: int, *, is_whole: bool = False) -> Iterator[s
 
 
 def _worth(verdict: Part) -> str:
-    """What the operands of a comparison are worth."""
+    """Returns the values of the operands of a comparison, as text."""
     if verdict["kind"] == "value":
         return f"  (it is {verdict['value']})"
     if verdict["kind"] != "comparison":
@@ -84,7 +93,7 @@ def _worth(verdict: Part) -> str:
 
 
 def _literal(side: Part) -> tuple[str, ...]:
-    """How an operand is written if it is nothing but its value."""
+    """Returns how an operand is written if it consists of its value alone."""
     value = side["values"][0]["value"] if side["kind"] in {"string", "number"} else None
     return () if value is None else (value, f"'{value}'", f'"{value}"')
 
@@ -101,7 +110,7 @@ def _values(side: Part) -> str:
 
 
 def _inner(verdict: Part, depth: int) -> Iterator[str]:
-    """The parts of a part."""
+    """Yields the operands or steps of a part."""
     if verdict["kind"] in {"all", "any"}:
         for operand in verdict["operands"]:
             yield from _verdict(operand, depth)
@@ -126,14 +135,14 @@ def _steps(steps: list[Part], depth: int) -> Iterator[str]:
 
 
 def _of(step: Part) -> str:
-    """How many nodes a step selects, of how many on its axis."""
+    """Returns how many nodes a step selects, of how many on its axis, as text."""
     if step["candidates"] == step["selected"]:
         return _nodes(step["selected"])
     return f"{step['selected']:,} of {_nodes(step['candidates'])}"
 
 
 def _example(step: Part, depth: int) -> Iterator[str]:
-    """A node at which the predicates hold or, where none is selected, come nearest to it."""
+    """Yields a node at which the predicates hold or, if there is none, the nearest one."""
     example = step["example"]
     if example is None or not example["predicates"]:
         return
@@ -165,6 +174,6 @@ def _nodes(count: int) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value, with white space that would break the line made visible."""
+    """Returns a value in quotes, with visible white space instead of line ends."""
     visible = value.translate({ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"})
     return f'"{visible}"'

@@ -12,10 +12,14 @@ has a kind of traffic and an estimate of its bytes on a wire.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 #: Number of a node. A driver maps it to its own addresses (the simulator: a list index; a network: host and port).
 Address: TypeAlias = int
+
+#: Numbers that a life of a node may draw before they reach those of a life that began one later.
+TOKENS_OF_A_LIFE = 1 << 20
 
 #: Bytes of a message without its content: addresses, type, length.
 HEADER_BYTES = 24
@@ -37,21 +41,20 @@ class Traffic:
 _M = TypeVar("_M", bound=type)
 
 
-def carries(traffic: str, content: int | None = None) -> Callable[[_M], _M]:
-    """Returns a class decorator that sets the kind of traffic of messages, the class attribute `traffic`.
+def carries(traffic: str, content: int | Callable[[Any], int]) -> Callable[[_M], _M]:
+    """Returns a class decorator that gives messages what counts need: their kind of traffic, and their size.
 
-    A message class also has a method `size_bytes()`, which returns the estimated bytes on a wire, with the header.
-
-    Args:
-        traffic: The kind of traffic.
-        content: Bytes after the header, if they are constant; the decorator then adds the method.
+    The attribute `traffic` is the kind. The method `size_bytes()` returns the estimated bytes on a wire: the header and
+    `content`, a number or a function of the message.
     """
 
     def mark(kind: _M) -> _M:
         vars_of: Any = kind
         vars_of.traffic = traffic
-        if content is not None:
-            vars_of.size_bytes = lambda self: HEADER_BYTES + content
+        if callable(content):
+            vars_of.size_bytes = lambda message: HEADER_BYTES + content(message)
+        else:
+            vars_of.size_bytes = lambda message: HEADER_BYTES + content
         return kind
 
     return mark
@@ -73,10 +76,12 @@ class Effects(NamedTuple):
 
 
 class LinkMessage(NamedTuple):
-    """A message on a reliable link. Its number is for acknowledgements and to drop repetitions."""
+    """A message in a session of a link. Its number puts it in order, and drops repetitions."""
 
-    incarnation: int
-    sequence: int
+    incarnation: int  #: The sender's.
+    session: int  #: The sender's sessions with the receiver are counted; what belongs to an older one is over.
+    receiver: int  #: The incarnation that it is meant for; -1 for any, as long as the sender knows none.
+    sequence: int  #: Its place in the session; -1 for a message that is sent once.
     message: Any
 
     @property
@@ -86,33 +91,30 @@ class LinkMessage(NamedTuple):
 
     def size_bytes(self) -> int:
         """Returns the estimated bytes on a wire."""
-        return int(self.message.size_bytes()) + 12
+        return int(self.message.size_bytes()) + 20
 
 
-@carries(Traffic.CONTROL, content=12)
+@carries(Traffic.CONTROL, 20)
 class LinkAcknowledgement(NamedTuple):
-    """The acknowledgement of message `sequence` of one incarnation of the receiver."""
+    """An acknowledgement: all messages of a session below `next` have arrived.
 
-    incarnation: int
-    sequence: int
+    If it comes from a later incarnation than the one the messages were meant for, it is a refusal.
+    """
+
+    incarnation: int  #: The sender's.
+    receiver: int  #: The incarnation whose messages these are.
+    session: int
+    next: int
 
 
 class KeyRoutedMessage(NamedTuple):
-    """A message to the node that is responsible for an identifier, passed on hop by hop.
-
-    Attributes:
-        identifier: The identifier.
-        payload: The message inside.
-        origin: The first sender.
-        hops: Hops over the network so far.
-        final: Whether the sender believes that the receiver is responsible for the identifier.
-    """
+    """A message to the node that is responsible for an identifier, passed on hop by hop."""
 
     identifier: int
-    payload: Any
-    origin: Address
-    hops: int = 0
-    final: bool = False
+    payload: Any  #: The message inside.
+    origin: Address  #: The first sender.
+    hops: int = 0  #: Hops over the network so far.
+    final: bool = False  #: Whether the sender believes that the receiver is responsible for the identifier.
 
     @property
     def traffic(self) -> str:
@@ -131,28 +133,35 @@ class LinkSettings(NamedTuple):
     reliable: bool = False
     #: Time after which an unacknowledged message is repeated.
     retry_delay: float = 4.0
-    #: Attempts before the other side counts as unreachable.
+    #: Attempts without progress before the other side counts as unreachable.
     attempts_max: int = 5
 
 
-class _Repeats:
-    """The sequence numbers received from one sender: all below `floor`, and those in `above`."""
+class _Retry(NamedTuple):
+    """The name of the timer that repeats what was not acknowledged."""
 
-    __slots__ = ("above", "floor", "incarnation")
+    to: Address
+    session: int
 
-    def __init__(self, incarnation: int) -> None:
-        self.incarnation = incarnation
-        self.floor = 0
-        self.above: set[int] = set()
 
-    def is_new(self, sequence: int) -> bool:
-        if sequence < self.floor or sequence in self.above:
-            return False
-        self.above.add(sequence)
-        while self.floor in self.above:
-            self.above.remove(self.floor)
-            self.floor += 1
-        return True
+@dataclass(slots=True)
+class _Outgoing:
+    """A session of this node with a receiver: what was not acknowledged, with the time of its last sending."""
+
+    number: int
+    next: int = 0
+    waiting: dict[int, tuple[Any, float]] = field(default_factory=dict)
+    attempts: int = 1
+    armed: bool = False  #: Whether its timer is set.
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """A session of a sender with this node: the number due next, and what came before it."""
+
+    session: tuple[int, int]
+    next: int = 0
+    early: dict[int, Any] = field(default_factory=dict)
 
 
 Handler: TypeAlias = Callable[[Any, Address, Any], None]
@@ -161,36 +170,36 @@ Handler: TypeAlias = Callable[[Any, Address, Any], None]
 class ProtocolNode:
     """A node of a protocol. It dispatches messages and timers to handlers and collects their effects.
 
-    A subclass sets `handlers`, a table from message class to `function(node, sender, message)`, and overrides
-    `on_timer` and `on_unreachable`. Handlers call `send`, `set_timer` and `deliver`.
+    A subclass sets tables of functions, or overrides `on_timer`, `on_link_lost` and `on_unreachable`. Handlers call
+    `send`, `set_timer` and `deliver`.
+
+    *Sessions.* On reliable links, the messages to one receiver form a session: they arrive in order, each once, or the
+    session is lost, and with it all that was not acknowledged. Each message names the incarnation of its sender and,
+    as far as it is known, of its receiver. A node that has started again refuses what was meant for its former life,
+    so that restarting counts as failing, however quickly it happens.
     """
 
-    __slots__ = (
-        "_deliveries",
-        "_pending",
-        "_received",
-        "_sends",
-        "_sequence",
-        "_timers",
-        "address",
-        "incarnation",
-        "link",
-        "now",
-    )
-
+    #: By class of a message: `function(node, sender, message)`.
     handlers: ClassVar[dict[type, Handler]] = {}
+    #: By name of a timer, or by the first item of a tuple, whose other items follow the node as arguments.
+    timer_handlers: ClassVar[dict[str, Callable[..., None]]] = {}
+    #: By class of a message that was never acknowledged: `function(node, receiver, message)`.
+    lost_handlers: ClassVar[dict[type, Handler]] = {}
 
     def __init__(self, address: Address, link: LinkSettings, incarnation: int = 0) -> None:
         self.address = address
         self.link = link
         self.incarnation = incarnation
         self.now = 0.0
+        self._tokens = incarnation * TOKENS_OF_A_LIFE
         self._sends: list[tuple[Address, Any]] = []
         self._timers: list[SetTimer] = []
         self._deliveries: list[Any] = []
-        self._sequence = 0
-        self._pending: dict[int, tuple[Address, Any, int]] = {}
-        self._received: dict[Address, _Repeats] = {}
+        self._outgoing: dict[Address, _Outgoing] = {}
+        self._incoming: dict[Address, _Incoming] = {}
+        self._sessions = 0
+        #: By node, the incarnation that it was last heard of with, and whether it said so itself.
+        self._lives: dict[Address, tuple[int, bool]] = {}
 
     # Called by a driver.
 
@@ -201,8 +210,7 @@ class ProtocolNode:
         if kind is LinkMessage:
             self._open(sender, message)
         elif kind is LinkAcknowledgement:
-            if message.incarnation == self.incarnation:
-                self._pending.pop(message.sequence, None)
+            self._acknowledged(sender, message)
         else:
             self._dispatch(sender, message)
         return self.drain()
@@ -210,7 +218,7 @@ class ProtocolNode:
     def wake(self, timer: Hashable, now: float) -> Effects:
         """Runs a timer that was set earlier."""
         self.now = now
-        if type(timer) is int:
+        if type(timer) is _Retry:
             self._retry(timer)
         else:
             self.on_timer(timer)
@@ -234,18 +242,56 @@ class ProtocolNode:
         if not self.link.reliable or to == self.address:
             self._sends.append((to, message))
             return
-        sequence = self._sequence
-        self._sequence += 1
-        self._pending[sequence] = (to, message, 1)
-        self._sends.append((to, LinkMessage(self.incarnation, sequence, message)))
-        self._timers.append(SetTimer(self.link.retry_delay, sequence))
+        link = self._outgoing.get(to)
+        if link is None:
+            self._sessions += 1
+            link = self._outgoing[to] = _Outgoing(self._sessions)
+        if not link.armed:
+            link.armed, link.attempts = True, 1
+            self._timers.append(SetTimer(self.link.retry_delay, _Retry(to, link.number)))
+        link.waiting[link.next] = message, self.now
+        self._envelop(to, link.number, link.next, message)
+        link.next += 1
 
     def send_once(self, to: Address, message: Any) -> None:
         """Sends a message without repetition, since it is sent periodically anyway."""
-        self._sends.append((to, message))
+        if not self.link.reliable or to == self.address:
+            self._sends.append((to, message))
+        else:
+            self._envelop(to, 0, -1, message)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Returns whether something that was sent has not been acknowledged."""
+        return any(link.waiting for link in self._outgoing.values())
+
+    def life_of(self, address: Address) -> int:
+        """Returns the incarnation by which a node is known; -1 for an unknown one."""
+        return self._lives.get(address, (-1, False))[0]
+
+    def presume(self, address: Address, incarnation: int) -> None:
+        """Notes the incarnation that others say a node has. A later one counts more, and what the node itself says.
+
+        The former life ends here, since it will not be noticed later: the node itself says only the same again.
+        """
+        known, heard = self._lives.get(address, (-1, False))
+        if self.link.reliable and not heard and incarnation > known:
+            self._lives[address] = incarnation, False
+            if known >= 0:
+                self._lose(address, restarted=True)
+
+    def is_outdated(self, address: Address, incarnation: int) -> bool:
+        """Returns whether a node has said itself that it has started again since this incarnation."""
+        known, heard = self._lives.get(address, (-1, False))
+        return heard and incarnation < known
+
+    def new_token(self) -> int:
+        """Returns a number greater than all that this node has drawn before, in its former lives, too."""
+        self._tokens += 1
+        return self._tokens
 
     def set_timer(self, delay: float, name: Hashable) -> None:
-        """Sets a timer. Its name is no integer, since integers are the timers of repetitions."""
+        """Sets a timer."""
         self._timers.append(SetTimer(delay, name))
 
     def deliver(self, item: Any) -> None:
@@ -256,9 +302,17 @@ class ProtocolNode:
 
     def on_timer(self, timer: Hashable) -> None:
         """Runs a timer of the protocol."""
+        name, *arguments = timer if isinstance(timer, tuple) else (timer,)
+        self.timer_handlers[name](self, *arguments)
+
+    def on_link_lost(self, address: Address, restarted: bool) -> None:
+        """Is called when a node has not acknowledged a message in `attempts_max` attempts, or has started again."""
 
     def on_unreachable(self, address: Address, message: Any) -> None:
-        """Is called when a message was sent `attempts_max` times and never acknowledged."""
+        """Is called for each message that was not acknowledged when the session was lost, after `on_link_lost`."""
+        handler = self.lost_handlers.get(type(message))
+        if handler is not None:
+            handler(self, address, message)
 
     # Links.
 
@@ -267,23 +321,77 @@ class ProtocolNode:
         if handler is not None:
             handler(self, sender, message)
 
-    def _open(self, sender: Address, envelope: LinkMessage) -> None:
-        self._sends.append((sender, LinkAcknowledgement(envelope.incarnation, envelope.sequence)))
-        repeats = self._received.get(sender)
-        if repeats is None or repeats.incarnation < envelope.incarnation:
-            repeats = self._received[sender] = _Repeats(envelope.incarnation)
-        if repeats.incarnation == envelope.incarnation and repeats.is_new(envelope.sequence):
-            self._dispatch(sender, envelope.message)
+    def _envelop(self, to: Address, session: int, sequence: int, message: Any) -> None:
+        self._sends.append((to, LinkMessage(self.incarnation, session, self.life_of(to), sequence, message)))
 
-    def _retry(self, sequence: int) -> None:
-        entry = self._pending.get(sequence)
-        if entry is None:
+    def _open(self, sender: Address, envelope: LinkMessage) -> None:
+        if not self._is_present(sender, envelope.incarnation):
             return
-        to, message, attempts = entry
-        if attempts >= self.link.attempts_max:
-            del self._pending[sequence]
-            self.on_unreachable(to, message)
+        if envelope.receiver not in (-1, self.incarnation):
+            refusal = LinkAcknowledgement(self.incarnation, envelope.incarnation, envelope.session, 0)
+            self._sends.append((sender, refusal))
             return
-        self._pending[sequence] = (to, message, attempts + 1)
-        self._sends.append((to, LinkMessage(self.incarnation, sequence, message)))
-        self._timers.append(SetTimer(self.link.retry_delay, sequence))
+        if envelope.sequence < 0:
+            self._dispatch(sender, envelope.message)
+            return
+        session = envelope.incarnation, envelope.session
+        link = self._incoming.get(sender)
+        if link is None or link.session < session:
+            link = self._incoming[sender] = _Incoming(session)
+        elif link.session > session:
+            return
+        if envelope.sequence >= link.next:
+            link.early[envelope.sequence] = envelope.message
+        while link.next in link.early:
+            message = link.early.pop(link.next)
+            link.next += 1
+            self._dispatch(sender, message)
+        self._sends.append((sender, LinkAcknowledgement(self.incarnation, *session, link.next)))
+
+    def _acknowledged(self, sender: Address, message: LinkAcknowledgement) -> None:
+        if message.receiver != self.incarnation or not self._is_present(sender, message.incarnation):
+            return
+        link = self._outgoing.get(sender)
+        if link is None or link.number != message.session:
+            return
+        arrived = [sequence for sequence in link.waiting if sequence < message.next]
+        for sequence in arrived:
+            del link.waiting[sequence]
+        if arrived:
+            link.attempts = 1
+
+    def _is_present(self, address: Address, incarnation: int) -> bool:
+        """Notes the incarnation that a node has by its own word. Returns false for a message of a former life."""
+        if self.is_outdated(address, incarnation):
+            return False
+        known = self.life_of(address)
+        self._lives[address] = incarnation, True
+        if incarnation > known >= 0:
+            self._lose(address, restarted=True)
+        return True
+
+    def _retry(self, timer: _Retry) -> None:
+        link = self._outgoing.get(timer.to)
+        if link is None or link.number != timer.session:
+            return
+        if not link.waiting:
+            link.armed = False
+            return
+        if link.attempts >= self.link.attempts_max:
+            self._lose(timer.to, restarted=False)
+            return
+        due = self.now - self.link.retry_delay / 2
+        if next(iter(link.waiting.values()))[1] <= due:
+            link.attempts += 1
+        for sequence, (message, sent) in link.waiting.items():
+            if sent <= due:
+                link.waiting[sequence] = message, self.now
+                self._envelop(timer.to, link.number, sequence, message)
+        self._timers.append(SetTimer(self.link.retry_delay, timer))
+
+    def _lose(self, address: Address, *, restarted: bool) -> None:
+        """Ends the session with a node. The next one begins with the next message to it."""
+        link = self._outgoing.pop(address, None)
+        self.on_link_lost(address, restarted)
+        for message, _ in link.waiting.values() if link is not None else ():
+            self.on_unreachable(address, message)

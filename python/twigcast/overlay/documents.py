@@ -57,31 +57,18 @@ def label_of(namespace: str, local: str) -> str:
 
 
 class Element(NamedTuple):
-    """One element of a message.
+    """One element of a message."""
 
-    Attributes:
-        left: L, the counter at its start tag.
-        right: R, the counter at its end tag.
-        depth: D, its level; that of the root is 1.
-        label: Its expanded name (`label_of`).
-        parent: Index of its parent in the document, -1 for the root.
-        attributes: Labels and values.
-        texts: Its text nodes.
-        string: Its string value.
-        rank_named: Its position among its siblings with the same name, from 1.
-        rank: Its position among all its siblings, from 1.
-    """
-
-    left: int
-    right: int
-    depth: int
-    label: str
-    parent: int
-    attributes: tuple[tuple[str, str], ...]
-    texts: tuple[Value, ...]
-    string: Value
-    rank_named: int
-    rank: int
+    left: int  #: L, the counter at its start tag.
+    right: int  #: R, the counter at its end tag.
+    depth: int  #: D, its level; that of the root is 1.
+    label: str  #: Its expanded name (`label_of`).
+    parent: int  #: Index of its parent in the document, -1 for the root.
+    attributes: tuple[tuple[str, str], ...]  #: Labels and values.
+    texts: tuple[Value, ...]  #: Its text nodes.
+    string: Value  #: Its string value.
+    rank_named: int  #: Its position among its siblings with the same name, from 1.
+    rank: int  #: Its position among all its siblings, from 1.
 
     def size_bytes(self) -> int:
         """Returns the bytes of its tags and positions, without text."""
@@ -90,23 +77,16 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A message, or a fragment of one.
+    """A message, or a fragment of one."""
 
-    Attributes:
-        name: Identifier of the message.
-        elements: In document order.
-        children: Indexes of each element's children; the last entry is the document node's (the root).
-        size_bytes: Size of its text, or an estimate for a fragment.
-        fragment: Number of the fragment, from 0.
-        fragments: Number of fragments of the message.
-    """
-
-    name: str
-    elements: tuple[Element, ...]
+    name: str  #: Identifier of the message.
+    elements: tuple[Element, ...]  #: In document order.
+    #: Indexes of each element's children; the last entry is the document node's (the root).
     children: tuple[tuple[int, ...], ...]
-    size_bytes: int
-    fragment: int = 0
-    fragments: int = 1
+    size_bytes: int  #: Size of its text, or an estimate for a fragment.
+    fragment: int = 0  #: Number of the fragment, from 0.
+    fragments: int = 1  #: Number of fragments of the message.
+    source: bytes = b""  #: The text of the message, if it is whole; it was parsed from that.
 
     def __repr__(self) -> str:
         return f"Document({self.name!r}, {self.fragment}/{self.fragments}, {len(self.elements)} elements)"
@@ -130,7 +110,7 @@ def read_document(name: str, xml: bytes) -> Document:
         reader.parser.Parse(xml, True)
     except expat.ExpatError as error:
         raise MalformedMessage(error.lineno, error.offset + 1, expat.errors.messages[error.code]) from None
-    return reader.document(name, len(xml))
+    return reader.document(name, xml)
 
 
 class _Reader:
@@ -198,7 +178,7 @@ class _Reader:
     def _instruction(self, target: str, data: str) -> None:
         self._joined = False
 
-    def document(self, name: str, size_bytes: int) -> Document:
+    def document(self, name: str, xml: bytes) -> Document:
         text = "".join(self._text)
         ranks = _ranks([record["label"] for record in self._records], [self._top, *self._children])
         elements = tuple(
@@ -216,7 +196,7 @@ class _Reader:
             )
             for index, record in enumerate(self._records)
         )
-        return Document(name, elements, (*map(tuple, self._children), tuple(self._top)), size_bytes)
+        return Document(name, elements, (*map(tuple, self._children), tuple(self._top)), len(xml), source=xml)
 
 
 def _label(name: str) -> str:

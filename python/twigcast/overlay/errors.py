@@ -6,16 +6,25 @@
     └── OverlayError                an error of an overlay
         ├── ImpossibleSetting       a setting has an impossible value         .setting .value .allowed
         ├── EmptyNetwork            there is no live node
-        ├── IdentifierClash         two nodes have one identifier             .identifier
-        ├── MessageTooLarge         a message cannot be split small enough    .size_bytes .limit_bytes
+        ├── IdentifierClash         two nodes have one identifier             .identifier .reason
+        ├── MessageTooLarge         a message cannot be split small enough    .size_bytes .limit_bytes .where
         ├── UndistributableQuery    a query is outside the overlay's subset   .query .reason
         ├── UnknownNode             there is no such live node                .address
-        └── TraceError              a trace cannot be run or read             .reason
+        ├── TraceError              a trace cannot be run or read             .reason
+        ├── OrderError              a peer cannot do what it is told          .reason
+        ├── WireError               a body cannot be read in its form         .form .reason
+        ├── RemoteProtocolError     a neighbour breaks the protocol           .kind .reason
+        └── NetworkError            the driver cannot do something            .reason
+            ├── FrameError          bytes are no valid packet                 .reason
+            ├── PeerRefused         a broker may not have a link              .kind .reason
+            └── CertificateError    certificates are unusable                 .reason
 
 As with :mod:`twigcast.errors`, all take plain positional arguments and keep them in ``args``.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from twigcast.errors import TwigcastError
 
@@ -26,22 +35,15 @@ class OverlayError(TwigcastError):
     code = "overlay"
 
 
+@dataclass(eq=False, repr=False)
 class ImpossibleSetting(OverlayError, ValueError):
-    """A setting with an impossible value.
-
-    Args:
-        setting: Its name.
-        value: Its value.
-        allowed: The allowed values, as the end of "must be ...".
-    """
+    """A setting with an impossible value."""
 
     code = "overlay-setting"
 
-    def __init__(self, setting: str, value: object, allowed: str) -> None:
-        super().__init__(setting, value, allowed)
-        self.setting = setting
-        self.value = value
-        self.allowed = allowed
+    setting: str  #: Its name.
+    value: object
+    allowed: str  #: The allowed values, as the end of "must be ...".
 
     def __str__(self) -> str:
         return f"{self.setting} = {self.value!r}: must be {self.allowed}"
@@ -53,91 +55,137 @@ class EmptyNetwork(OverlayError):
     code = "overlay-empty"
 
 
+@dataclass(eq=False, repr=False)
 class IdentifierClash(OverlayError):
-    """The collision of two nodes on one identifier of the ring.
-
-    Args:
-        identifier: The identifier.
-        reason: The nodes.
-    """
+    """The collision of two nodes on one identifier of the ring."""
 
     code = "overlay-identifier"
 
-    def __init__(self, identifier: int, reason: str) -> None:
-        super().__init__(identifier, reason)
-        self.identifier = identifier
-        self.reason = reason
+    identifier: int
+    reason: str  #: Names the nodes.
 
     def __str__(self) -> str:
         return f"identifier {self.identifier}: {self.reason}"
 
 
+@dataclass(eq=False, repr=False)
 class MessageTooLarge(OverlayError):
-    """A message that cannot be split into fragments within a node's limit.
-
-    Args:
-        size_bytes: Size of the smallest piece that exceeds it.
-        limit_bytes: The limit.
-        where: Names the piece.
-    """
+    """A message that cannot be split into fragments within a node's limit."""
 
     code = "overlay-message-size"
 
-    def __init__(self, size_bytes: int, limit_bytes: int, where: str) -> None:
-        super().__init__(size_bytes, limit_bytes, where)
-        self.size_bytes = size_bytes
-        self.limit_bytes = limit_bytes
-        self.where = where
+    size_bytes: int  #: Size of the smallest piece that exceeds the limit.
+    limit_bytes: int
+    where: str  #: Names the piece.
 
     def __str__(self) -> str:
         return f"{self.where} takes {self.size_bytes:,} bytes; a node accepts at most {self.limit_bytes:,}"
 
 
+@dataclass(eq=False, repr=False)
 class UndistributableQuery(OverlayError, ValueError):
-    """A query outside the subset that the overlay can distribute.
-
-    Args:
-        query: Its text.
-        reason: The construct outside the subset.
-    """
+    """A query outside the subset that the overlay can distribute."""
 
     code = "overlay-query"
 
-    def __init__(self, query: str, reason: str) -> None:
-        super().__init__(query, reason)
-        self.query = query
-        self.reason = reason
+    query: str  #: Its text.
+    reason: str  #: The construct outside the subset.
 
     def __str__(self) -> str:
         return f"{self.query}: {self.reason}"
 
 
+@dataclass(eq=False, repr=False)
 class UnknownNode(OverlayError, KeyError):
-    """A reference to a node that is not alive.
-
-    Args:
-        address: Its address.
-    """
+    """A reference to a node that is not alive."""
 
     code = "overlay-node"
 
-    def __init__(self, address: int) -> None:
-        super().__init__(address)
-        self.address = address
+    address: int
 
     def __str__(self) -> str:
         return f"there is no live node {self.address}"
 
 
+@dataclass(eq=False, repr=False)
 class TraceError(OverlayError, ValueError):
-    """A trace of a simulation that cannot be run or read.
-
-    Args:
-        reason: Its fault.
-    """
+    """A trace of a simulation that cannot be run or read."""
 
     code = "overlay-trace"
 
-    def __init__(self, reason: str) -> None:
+    reason: str
+
+
+@dataclass(eq=False, repr=False)
+class OrderError(OverlayError, ValueError):
+    """An order to a peer that it cannot carry out."""
+
+    code = "overlay-order"
+
+    reason: str  #: In one sentence.
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+# ONYX.
+
+
+@dataclass(eq=False, repr=False)
+class WireError(OverlayError):
+    """A body that cannot be read in the form that it claims to have."""
+
+    code = "wire-error"
+
+    form: str  #: Name of the form.
+    reason: str
+
+    def __str__(self) -> str:
+        return f"a message in the form {self.form!r} cannot be read: {self.reason}"
+
+
+@dataclass(eq=False, repr=False)
+class RemoteProtocolError(OverlayError):
+    """A message that breaks the protocol. It costs the neighbour its link, and nothing else."""
+
+    code = "overlay-misbehaviour"
+
+    kind: str  #: In a word.
+    reason: str  #: In a sentence.
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass(eq=False, repr=False)
+class NetworkError(OverlayError):
+    """An action that the driver could not carry out."""
+
+    code = "overlay-network"
+
+    reason: str  #: What happened and what to do, in one sentence.
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class FrameError(NetworkError):
+    """Bytes that are no valid packet: damaged, cut off, or over a bound."""
+
+    code = "overlay-frame"
+
+
+class PeerRefused(NetworkError):
+    """The refusal of a link to a broker."""
+
+    code = "overlay-peer"
+
+    def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.kind = kind  #: One of the kinds in :mod:`twigcast.overlay.onyx.network.greeting`.
+
+
+class CertificateError(NetworkError):
+    """Unusable certificates. The reason names the file and its fault."""
+
+    code = "overlay-certificate"

@@ -60,21 +60,14 @@ ORDER: dict[str, Callable[[float, float], bool]] = {
 
 
 class Condition(NamedTuple):
-    """A condition on one element.
+    """A condition on one element."""
 
-    Attributes:
-        what: `attribute`, `text`, `string`, `position`, `sibling-position`, `namespace`, `local`, `not`, `or`, `and`.
-        name: Label of the attribute; namespace or local name.
-        operator: Comparison; empty for a test of existence.
-        constant: The constant of the comparison.
-        inner: The tests combined by `not`, `or`, `and`.
-    """
-
+    #: `attribute`, `text`, `string`, `position`, `sibling-position`, `namespace`, `local`, `not`, `or`, `and`.
     what: str
-    name: str = ""
-    operator: str = ""
-    constant: str | float = ""
-    inner: tuple[Condition, ...] = ()
+    name: str = ""  #: Label of the attribute; namespace or local name.
+    operator: str = ""  #: Comparison; empty for a test of existence.
+    constant: str | float = ""  #: The constant of the comparison.
+    inner: tuple[Condition, ...] = ()  #: The tests combined by `not`, `or`, `and`.
 
 
 class Predicate(NamedTuple):
@@ -85,19 +78,12 @@ class Predicate(NamedTuple):
 
 
 class LinearPart(NamedTuple):
-    """A linear part of a query.
+    """A linear part of a query."""
 
-    Attributes:
-        labels: The edges of its automaton, in order.
-        predicates: Conditions on the elements of a path match.
-        parent: Number of the part above it; -1 for the main path.
-        anchor: The step, of this part and of its parent, below which it begins.
-    """
-
-    labels: tuple[str, ...]
-    predicates: tuple[Predicate, ...]
-    parent: int = -1
-    anchor: int = -1
+    labels: tuple[str, ...]  #: The edges of its automaton, in order.
+    predicates: tuple[Predicate, ...]  #: Conditions on the elements of a path match.
+    parent: int = -1  #: Number of the part above it; -1 for the main path.
+    anchor: int = -1  #: The step, of this part and of its parent, below which it begins.
 
     @property
     def states(self) -> int:

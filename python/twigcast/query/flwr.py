@@ -12,20 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from twigcast.query.xpath import (
-    And,
-    Arithmetic,
-    Compare,
-    Expr,
-    Filtered,
-    FunctionCall,
-    Literal,
-    Negate,
-    Number,
-    Or,
-    Path,
-    Union,
-)
+from twigcast.query.xpath import Expr, Filtered, Path, ValueMap, operands_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +31,12 @@ class For:
 
     variable: str
     source: Expr
+    position: str | None = None
+    """The variable of ``at``, which holds the number of the node."""
 
     def __str__(self) -> str:
-        return f"for ${self.variable} in {_delimited(self.source)}"
+        position = "" if self.position is None else f" at ${self.position}"
+        return f"for ${self.variable}{position} in {_delimited(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +68,20 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Grouping:
+    """``group by $key := value ...``, and the clauses after it."""
+
+    keys: tuple[Let, ...]
+    values: tuple[Let, ...] = ()
+    where: Expr | None = None
+
+    def __str__(self) -> str:
+        keys = ", ".join(str(key).removeprefix("let ") for key in self.keys)
+        parts = [f"group by {keys}", *map(str, self.values)]
+        return " ".join(parts if self.where is None else [*parts, f"where {_delimited(self.where)}"])
+
+
+@dataclass(frozen=True, slots=True)
 class ForWhereReturn:
     """``for ... let ... where condition order by ... return result``."""
 
@@ -85,11 +89,14 @@ class ForWhereReturn:
     result: Item
     where: Expr | None = None
     order: tuple[OrderKey, ...] = ()
+    grouping: Grouping | None = None
 
     def __str__(self) -> str:
         parts = [str(clause) for clause in self.clauses]
         if self.where is not None:
             parts.append(f"where {_delimited(self.where)}")
+        if self.grouping is not None:
+            parts.append(str(self.grouping))
         if self.order:
             parts.append(f"order by {', '.join(str(key) for key in self.order)}")
         return " ".join([*parts, f"return {self.result}"])
@@ -184,7 +191,51 @@ class ProcessingInstructionConstructor:
         return f"<?{self.target} {self.data}?>"
 
 
-Constructor: TypeAlias = ElementConstructor | CommentConstructor | ProcessingInstructionConstructor
+@dataclass(frozen=True, slots=True)
+class ComputedElement:
+    """``element { name } { content }``."""
+
+    name: Expr
+    content: tuple[Content, ...] = ()
+    declarations: tuple[tuple[str, str], ...] = ()
+    """Namespaces declared in the start tag: prefix (empty: default) and URI."""
+
+    def __str__(self) -> str:
+        content = ", ".join(str(part.item) for part in self.content if isinstance(part, Enclosed))
+        return f"element {{ {self.name} }} {{ {content} }}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedAttribute:
+    """``attribute name { value }`` or ``attribute { name } { value }``."""
+
+    name: str | Expr
+    """As written, prefix included; or the expression that gives it."""
+    value: Item | None = None
+
+    def __str__(self) -> str:
+        name = self.name if isinstance(self.name, str) else f"{{ {self.name} }}"
+        return f"attribute {name} {{ {'' if self.value is None else self.value} }}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextConstructor:
+    """``text { item }``."""
+
+    item: Item
+
+    def __str__(self) -> str:
+        return f"text {{ {self.item} }}"
+
+
+Constructor: TypeAlias = (
+    ElementConstructor
+    | ComputedElement
+    | ComputedAttribute
+    | TextConstructor
+    | CommentConstructor
+    | ProcessingInstructionConstructor
+)
 Content: TypeAlias = ConstantText | Enclosed | Constructor
 Item: TypeAlias = Sequence | ForWhereReturn | IfExpression | Constructor | Expr
 """Something that evaluates to a sequence of nodes and values. An expression: copies of its nodes, or its value."""
@@ -208,36 +259,47 @@ def _parts_of_item(item: Sequence | ForWhereReturn | IfExpression | Constructor)
     match item:
         case Sequence(items):
             yield from items
-        case ForWhereReturn(clauses, result, where, order):
-            yield from (clause.source if isinstance(clause, For) else clause.value for clause in clauses)
-            yield from () if where is None else (where,)
-            yield from (key.key for key in order)
-            yield result
+        case ForWhereReturn():
+            yield from _parts_of_loop(item)
         case IfExpression(condition, then, otherwise):
             yield from (condition, then, otherwise)
         case ElementConstructor():
-            for part in (*(part for attribute in item.attributes for part in attribute.value), *item.content):
-                if isinstance(part, Enclosed):
-                    yield part.item
-                elif not isinstance(part, ConstantText):
-                    yield part
+            yield from _enclosed((*(part for attribute in item.attributes for part in attribute.value), *item.content))
+        case ComputedElement(name, content):
+            yield from (name, *_enclosed(content))
+        case ComputedAttribute(name, value):
+            yield from (part for part in (name, value) if not isinstance(part, str | None))
+        case TextConstructor(inner):
+            yield inner
+
+
+def _parts_of_loop(item: ForWhereReturn) -> Iterator[Item]:
+    yield from (clause.source if isinstance(clause, For) else clause.value for clause in item.clauses)
+    yield from () if item.where is None else (item.where,)
+    if item.grouping is not None:
+        yield from (let.value for let in (*item.grouping.keys, *item.grouping.values))
+        yield from () if item.grouping.where is None else (item.grouping.where,)
+    yield from (key.key for key in item.order)
+    yield item.result
+
+
+def _enclosed(parts: Iterable[Content]) -> Iterator[Item]:
+    """Yields what constructors are made of, without constant text."""
+    for part in parts:
+        if isinstance(part, Enclosed):
+            yield part.item
+        elif not isinstance(part, ConstantText):
+            yield part
 
 
 def _parts_of_expression(expression: Expr) -> tuple[Expr, ...]:
-    match expression:
-        case Or(operands) | And(operands) | Union(operands):
-            return operands
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return (left, right)
-        case Negate(operand):
-            return (operand,)
-        case FunctionCall(_, arguments):
-            return arguments
-        case Path(start, steps):
-            begin = (start.primary, *start.predicates) if isinstance(start, Filtered) else ()
-            return begin + tuple(predicate for step in steps for predicate in step.predicates)
-        case Literal() | Number():
-            return ()
+    if isinstance(expression, ValueMap):
+        return expression.nodes, expression.value
+    if not isinstance(expression, Path):
+        return operands_of(expression)
+    start = expression.start
+    begin = (start.primary, *start.predicates) if isinstance(start, Filtered) else ()
+    return begin + tuple(predicate for step in expression.steps for predicate in step.predicates)
 
 
 def _delimited(item: Item) -> str:

@@ -1,4 +1,4 @@
-"""The core functions of XPath 1.0 by name, and what is true of them without evaluating.
+"""The functions of XPath by name, and what is true of them without evaluating.
 
 The rows are those of the compiled core: parser, planner and evaluator read the same table.
 """
@@ -23,7 +23,7 @@ from twigcast.query.xpath import (
 )
 
 FUNCTIONS: Mapping[str, XPathFunction] = MappingProxyType({row.name: row for row in functions()})
-"""All functions, in the order of the Recommendation."""
+"""All functions: those of XPath 1.0 in the order of the Recommendation, then those of XPath 3.1."""
 
 
 def result_type(expression: Expr) -> str | None:

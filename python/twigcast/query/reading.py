@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from twigcast._core import parse_tree
 from twigcast.query.flwr import (
     AttributeConstructor,
     Clause,
     CommentConstructor,
+    ComputedAttribute,
+    ComputedElement,
     ConstantText,
     Constructor,
     Content,
@@ -17,6 +20,7 @@ from twigcast.query.flwr import (
     Enclosed,
     For,
     ForWhereReturn,
+    Grouping,
     IfExpression,
     Item,
     Let,
@@ -24,6 +28,7 @@ from twigcast.query.flwr import (
     ProcessingInstructionConstructor,
     Query,
     Sequence,
+    TextConstructor,
 )
 from twigcast.query.xpath import (
     ANY,
@@ -47,8 +52,10 @@ from twigcast.query.xpath import (
     Path,
     PathStart,
     Root,
+    SetOperation,
     Step,
     Union,
+    ValueMap,
     Variable,
 )
 
@@ -57,7 +64,14 @@ Json: TypeAlias = dict[str, Any]
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 """The namespace of the prefix ``xml``, which needs no declaration."""
 
-_CONSTRUCTORS = ("element", "comment-constructor", "processing-instruction-constructor")
+_CONSTRUCTORS = (
+    "element",
+    "computed-element",
+    "computed-attribute",
+    "text-constructor",
+    "comment-constructor",
+    "processing-instruction-constructor",
+)
 _SELF = Step(Axis.SELF, NODE)
 _SLASHES = Step(Axis.DESCENDANT_OR_SELF, NODE)
 
@@ -73,10 +87,8 @@ def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str =
     Raises:
         QueryError: The query is refused; the error says where and why.
     """
-    from twigcast import _core  # the algebra itself needs no compiled code
-
     declared = dict(namespaces or {})
-    return read(_core.parse_tree(text, declared, dialect), declared)
+    return read(parse_tree(text, declared, dialect), declared)
 
 
 def read(tree: str, namespaces: Mapping[str, str]) -> Query:
@@ -114,11 +126,20 @@ class _ItemReader:
                 OrderKey(self._expression(key["key"]), key["descending"], key["empty_greatest"])
                 for key in node["order"]
             ),
+            self._grouping(node["grouping"]),
         )
+
+    def _grouping(self, node: Json | None) -> Grouping | None:
+        if node is None:
+            return None
+        keys, values = (
+            tuple(Let(one["name"], self._expression(one["value"])) for one in node[part]) for part in ("keys", "values")
+        )
+        return Grouping(keys, values, None if node["where"] is None else self._expression(node["where"]))
 
     def _clause(self, node: Json) -> Clause:
         if node["kind"] == "for":
-            return For(node["name"], self._expression(node["source"]))
+            return For(node["name"], self._expression(node["source"]), node["position"])
         return Let(node["name"], self._expression(node["value"]))
 
     def _constructor(self, node: Json) -> Constructor:
@@ -127,8 +148,16 @@ class _ItemReader:
                 return CommentConstructor(node["value"])
             case "processing-instruction-constructor":
                 return ProcessingInstructionConstructor(node["target"], node["data"])
+            case "text-constructor":
+                return TextConstructor(self.item(node["item"]))
+            case "computed-attribute":
+                name = node["qname"] if node["name"] is None else self._expression(node["name"])
+                return ComputedAttribute(name, None if node["value"] is None else self.item(node["value"]))
         declarations = tuple((declared["prefix"], declared["uri"]) for declared in node["declarations"])
         inside = _ItemReader({**self._namespaces, **dict(declarations)}) if declarations else self
+        if node["kind"] == "computed-element":
+            content = tuple(map(inside._content, node["content"]))
+            return ComputedElement(self._expression(node["name"]), content, declarations)
         return ElementConstructor(
             node["qname"],
             tuple(map(inside._content, node["content"])),
@@ -163,6 +192,9 @@ class _ExpressionReader:
             "negate": lambda node: Negate(self.expression(node["operand"])),
             "number": lambda node: Number(float(node["value"])),
             "literal": lambda node: Literal(node["value"]),
+            "intersect": lambda node: SetOperation("intersect", *self._sides(node)),
+            "except": lambda node: SetOperation("except", *self._sides(node)),
+            "map": lambda node: ValueMap(self.expression(node["nodes"]), self.expression(node["value"])),
             "call": lambda node: FunctionCall(node["function"], self._expressions(node["arguments"])),
             "path": self._path,
         }

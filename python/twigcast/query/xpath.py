@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -265,8 +266,68 @@ class FunctionCall:
         return f"{self.function}({', '.join(str(argument) for argument in self.arguments)})"
 
 
-Expr: TypeAlias = Or | And | Compare | Arithmetic | Negate | Union | Path | Literal | Number | FunctionCall
-"""An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3)."""
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """``left intersect right`` or ``left except right`` (XPath 3.1)."""
+
+    operator: str
+    left: Expr
+    right: Expr
+
+    def __str__(self) -> str:
+        return f"{operand_text(self.left, 7)} {self.operator} {operand_text(self.right, 7)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMap:
+    """``nodes ! value`` (XPath 3.1): what ``value`` is at each of ``nodes``."""
+
+    nodes: Expr
+    value: Expr
+
+    def __str__(self) -> str:
+        return f"{operand_text(self.nodes, 8)} ! {operand_text(self.value, 8)}"
+
+
+Expr: TypeAlias = (
+    Or | And | Compare | Arithmetic | Negate | Union | SetOperation | ValueMap | Path | Literal | Number | FunctionCall
+)
+"""An expression of XPath 1.0 (W3C Recommendation of 16 November 1999, section 3), or of what XPath 3.1 adds here."""
+
+
+def operands_of(expression: Expr) -> tuple[Expr, ...]:
+    """Returns the operands and arguments of an expression; none for a path, whose predicates have another context.
+
+    The value of a :class:`ValueMap` has a context of its own too.
+    """
+    match expression:
+        case Or(operands) | And(operands) | Union(operands):
+            return operands
+        case Compare(_, left, right) | Arithmetic(_, left, right) | SetOperation(_, left, right):
+            return left, right
+        case Negate(operand) | ValueMap(operand, _):
+            return (operand,)
+        case FunctionCall(_, arguments):
+            return arguments
+    return ()
+
+
+def with_operands(expression: Expr, changed: Callable[[Expr], Expr]) -> Expr:
+    """Returns an expression with each of its operands and arguments changed."""
+    match expression:
+        case Or(operands) | And(operands) | Union(operands):
+            return type(expression)(tuple(map(changed, operands)))
+        case Compare(operator, left, right) | Arithmetic(operator, left, right):
+            return type(expression)(operator, changed(left), changed(right))
+        case SetOperation(name, left, right):
+            return SetOperation(name, changed(left), changed(right))
+        case ValueMap(nodes, value):
+            return ValueMap(changed(nodes), value)
+        case Negate(operand):
+            return Negate(changed(operand))
+        case FunctionCall(function, arguments):
+            return FunctionCall(function, tuple(map(changed, arguments)))
+    return expression
 
 
 # Printing.
@@ -321,12 +382,12 @@ def _predicate(expression: Expr) -> str:
     return str(expression)
 
 
-_PRECEDENCE = {Or: 1, And: 2, Compare: 3, Arithmetic: 4, Negate: 5, Union: 6}
+_PRECEDENCE = {Or: 1, And: 2, Compare: 3, Arithmetic: 4, Negate: 5, Union: 6, SetOperation: 7, ValueMap: 8}
 
 
 def operand_text(expression: Expr, outer: int) -> str:
     """Returns an operand of an operator with precedence `outer`, in parentheses if they might be needed."""
-    inner = _PRECEDENCE.get(type(expression), 7)
+    inner = _PRECEDENCE.get(type(expression), 9)
     # `/ * 2` would be read as the path `/*`.
     bare_root = expression == Path(Root())
     return f"({expression})" if inner <= outer or bare_root else str(expression)

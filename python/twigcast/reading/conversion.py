@@ -1,33 +1,18 @@
-"""Conversion of messages that the compiled scanner does not read: other encodings, and DOCTYPEs with declarations.
+"""Conversion of messages that the scanner does not read as they are: other encodings, and DOCTYPEs that matter.
 
 A message in another encoding than UTF-8 is decoded strictly, without a parser. The declared ``encoding`` is replaced by
-spaces, so every line and column stays the same. A message whose DOCTYPE may declare something goes through expat, which
-expands entities and adds attribute defaults, and is written again without the DOCTYPE. Expat's limits on amplification
-stay on. Neither files nor the network are ever read: an external entity is skipped.
+spaces, so every line and column stays the same. A message to which its DOCTYPE adds something, by entities or
+attributes, is written again by the compiled engine with these in place. Neither files nor the network are ever read for
+a message: an entity that is not declared in it, or is external, is an error.
 """
 
 import codecs
 import re
 from typing import Final
-from xml.parsers import expat
 
 from twigcast.errors import MalformedMessage, MessageLimitExceeded
 from twigcast.limits import Limits
-
-_ENTITIES_WITH_REFERENCES_MAX: Final = 1_000
-"""The most entities whose text refers to other entities. Expat expands them recursively: this bounds its stack."""
-
-_AMPLIFICATION_MAX: Final = 100
-"""The factor by which entities may lengthen a message once they exceed 8 MiB: expat's own limit."""
-
-_AMPLIFICATION_BREACH: Final = 43
-"""Expat's ``XML_ERROR_AMPLIFICATION_LIMIT_BREACH``, which Python does not name."""
-
-_NAMESPACE_SEPARATOR: Final = "\x0c"
-"""The separator of namespace and local name, which no message can contain."""
-
-_EXCERPT_CHARACTERS: Final = 30
-"""The longest part of a message that a reason quotes."""
+from twigcast.reading.document_types import DocumentTypes
 
 _ASCII_PROBE: Final = bytes(range(0x20, 0x7F))
 
@@ -35,42 +20,101 @@ _CODECS_THAT_ARE_NO_CHARSETS: Final = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 )
 
+_STATEFUL_CODECS: Final = frozenset(
+    {
+        "hz",
+        "iso2022_jp",
+        "iso2022_jp_1",
+        "iso2022_jp_2",
+        "iso2022_jp_2004",
+        "iso2022_jp_3",
+        "iso2022_jp_ext",
+        "iso2022_kr",
+    }
+)
+"""Codecs in which ASCII bytes can mean other characters."""
+
 _DECLARED_ENCODING = re.compile(
     r"""<\?xml[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"[^"<>]*"|'[^'<>]*')"""
     r"""(?P<field>[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?P<quote>["'])(?P<name>[A-Za-z][A-Za-z0-9._-]*)(?P=quote))"""
 )
 
-_DOCTYPE_WITHOUT_SUBSET = re.compile(rb"""<!DOCTYPE(?:[^"'\[<>]|"[^"\[<>]*"|'[^'\[<>]*')*+>""")
+_DOCTYPE: Final = b"<!DOCTYPE"
+_NO_TYPES: Final = DocumentTypes()
 
-_OTHER_ENTITY = re.compile(rb"&(?!#|(?:amp|lt|gt|quot|apos);)")
 
+def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max, types: DocumentTypes = _NO_TYPES) -> bytes:
+    """Converts a message to UTF-8 without byte-order mark, declared encoding and DOCTYPE.
 
-def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
-    """Converts a message to UTF-8 without byte-order mark, declared encoding and DOCTYPE declarations.
-
-    The result means the same as ``data``: entities are expanded (and merge with the text around them), attribute
-    defaults are added, prefixes are kept, and CDATA sections may become escaped text. A message without a DOCTYPE, or
-    whose DOCTYPE declares nothing, is only decoded and keeps its lines and columns; it still has to be scanned.
+    The result means the same as ``data``: entities are expanded (and merge with the text around them), and attribute
+    defaults are added; everything else is as it was. Spaces stand where the DOCTYPE stood, so that lines and columns
+    stay up to the first change; where that declares ID attributes, their declarations remain. It still has to be
+    scanned.
 
     Args:
         data: The message, in any encoding that Python knows by the name that the message declares.
         bytes_max: Bytes that the answer may have.
+        types: What is known of document types beside what the message declares.
 
     Raises:
-        MalformedMessage: The bytes do not fit the encoding, the encoding is unknown or contradicts the bytes, or
-            (where there is a DOCTYPE) the message is not well-formed.
+        MalformedMessage: The bytes do not fit the encoding, the encoding is unknown or contradicts the bytes, or there
+            is a DOCTYPE and it is malformed, or an entity is external or not declared.
         MessageLimitExceeded: The answer would have more than ``bytes_max`` bytes, or entities expand without measure.
     """
-    text = _decoded(data)
-    if text[:1] in {"\ufeff", "\x00"} or text[1:2] == "\x00":
+    return _converted(data, bytes_max, types)[0]
+
+
+def to_document(data: bytes, bytes_max: int = Limits().message_bytes_max, types: DocumentTypes = _NO_TYPES) -> bytes:
+    """Converts a message to the one document that is delivered of it, however that is delivered.
+
+    It is as :func:`to_utf8` makes it, but nothing stands where the DOCTYPE stood: a subscriber's parser could read what
+    that names.
+    """
+    xml, start, end = _converted(data, bytes_max, types)
+    return xml[:start] + xml[end:] if start < end else xml
+
+
+def all_forms(data: bytes, bytes_max: int = Limits().message_bytes_max) -> tuple[bytes, bytes, bytes | None]:
+    """Returns a message in UTF-8 as :func:`to_utf8` and as :func:`to_document` do, with one expansion.
+
+    Without a DOCTYPE it comes back as it is. The third form is a short DOCTYPE with the ID attributes that it declares.
+    """
+    if not _has(_DOCTYPE, data):
+        return data, data, None
+    xml, start, end = _converted(data, bytes_max, _NO_TYPES)
+    return xml, xml[:start] + xml[end:], xml[start:end].strip() or None
+
+
+def without_doctype(
+    data: bytes, bytes_max: int = Limits().message_bytes_max, types: DocumentTypes = _NO_TYPES
+) -> bytes:
+    """Returns a message as it came if it has no DOCTYPE, in whatever encoding; else its :func:`to_document`."""
+    return to_document(data, bytes_max, types) if _has(_DOCTYPE, data) or expands(data, types) else data
+
+
+def expands(data: bytes, types: DocumentTypes) -> bool:
+    """Returns whether document types that do not stand in a message may change it."""
+    if types == _NO_TYPES:
+        return False
+    return types.dtd is not None or _has(_DOCTYPE, data) or _has(b"&", data)
+
+
+def _has(markup: bytes, data: bytes) -> bool:
+    """Returns whether markup occurs in a message, in whatever encoding."""
+    utf16 = _utf16_codec(data)
+    return (markup if utf16 is None else markup.decode().encode(utf16)) in data
+
+
+def _converted(data: bytes, bytes_max: int, types: DocumentTypes) -> tuple[bytes, int, int]:
+    """Returns a message as :func:`to_utf8` does, with the start and the end of what stands for its DOCTYPE."""
+    utf8 = _decoded(data)
+    if utf8[:3] == codecs.BOM_UTF8 or b"\0" in utf8[:2]:
         raise MalformedMessage(1, 1, "the message does not start with markup")
-    utf8 = text.encode()
-    if b"<!DOCTYPE" in utf8 and not _declares_nothing(utf8):
-        _check(utf8)
-        utf8 = _Rewriter(bytes_max).rewrite(utf8)
+    if _DOCTYPE in utf8 or expands(utf8, types):
+        return types.expanded(utf8, bytes_max)
     if len(utf8) > bytes_max:
         raise _too_long(bytes_max)
-    return utf8
+    return utf8, 0, 0
 
 
 def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits().message_bytes_max) -> bytes:
@@ -92,7 +136,7 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
     if transport is None or data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
         if _is_plain(data):
             return data
-        utf8 = _decoded(data).encode()
+        utf8 = _decoded(data)
         if utf8.startswith(codecs.BOM_UTF8):
             # A reader of the result would take the second mark for the only one.
             raise MalformedMessage(1, 1, "the message does not start with markup")
@@ -130,30 +174,29 @@ def _transport_codec(name: str) -> str:
     return "utf-16-be" if codec == "utf-16" else codec
 
 
-def _declares_nothing(utf8: bytes) -> bool:
-    """Returns whether no DOCTYPE has an internal subset, and no entity is used that an external one might declare."""
-    doctypes = utf8.count(b"<!DOCTYPE")
-    return doctypes == len(_DOCTYPE_WITHOUT_SUBSET.findall(utf8)) and not _OTHER_ENTITY.search(utf8)
-
-
-def _decoded(data: bytes) -> str:
-    """Returns the text of a message without byte-order mark, with spaces in place of the declared encoding."""
+def _decoded(data: bytes) -> bytes:
+    """Returns a message in UTF-8 without byte-order mark, with spaces in place of the declared encoding."""
     if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         raise MalformedMessage(1, 1, "the message is UTF-32, which XML processors need not read; send UTF-8 or UTF-16")
     utf16 = _utf16_codec(data)
     if utf16:
         text = _decode(data, utf16).removeprefix("\ufeff")
         declared = _DECLARED_ENCODING.match(text)
-        if declared and declared["name"].lower() not in {"utf-16", utf16}:
+        if declared and declared["name"].lower() not in {"utf-16", utf16, utf16.replace("16", "16-")}:
             raise _conflict(declared, "is UTF-16")
-        return _blanked(text, declared)
+        return _blanked(text, declared).encode()
     marked = data.startswith(codecs.BOM_UTF8)
-    head = data[len(codecs.BOM_UTF8) if marked else 0 :]
+    head = data[len(codecs.BOM_UTF8) :] if marked else data
     declared = _DECLARED_ENCODING.match(_ascii_prefix(head))
     codec = _codec(declared) if declared else "utf-8"
     if declared and marked and codec not in {"utf-8", "ascii"}:
         raise _conflict(declared, "starts with the byte-order mark of UTF-8")
-    return _blanked(_decode(head, codec), declared)
+    # What has a DOCTYPE is checked by its expansion. All codecs but the stateful ones have ASCII in them.
+    is_checked = codec == "utf-8" and _DOCTYPE in head
+    if is_checked or (codec not in _STATEFUL_CODECS and head.isascii()):
+        end = declared.end() if declared else 0
+        return _blanked(head[:end].decode(), declared).encode() + head[end:] if declared else head
+    return _blanked(_decode(head, codec), declared).encode()
 
 
 def _utf16_codec(data: bytes) -> str | None:
@@ -228,6 +271,11 @@ def _blanked(text: str, declared: re.Match[str] | None) -> str:
     return text[:start] + re.sub(r"[^\r\n]", " ", text[start:end]) + text[end:]
 
 
+def without_declared_encoding(text: str) -> str:
+    """Returns decoded text with spaces in place of the encoding that it declares, which no longer holds."""
+    return _blanked(text, _DECLARED_ENCODING.match(text))
+
+
 def _position(before: str) -> tuple[int, int]:
     """Returns line and column, from 1, of what follows ``before``."""
     lines = re.split(r"\r\n|\r|\n", before)
@@ -236,124 +284,3 @@ def _position(before: str) -> tuple[int, int]:
 
 def _too_long(bytes_max: int) -> MessageLimitExceeded:
     return MessageLimitExceeded("message_bytes_max", bytes_max, "the message is too long once it is plain UTF-8")
-
-
-def _check(utf8: bytes) -> None:
-    """Rejects a message that is not namespace-well-formed, with the position in the message as it was sent."""
-    parser = expat.ParserCreate("utf-8", _NAMESPACE_SEPARATOR)
-    referring = 0
-
-    def entity_declared(
-        name: str,
-        is_parameter_entity: bool,
-        value: str | None,
-        base: str | None,
-        system_id: str,
-        public_id: str | None,
-        notation: str | None,
-    ) -> None:
-        nonlocal referring
-        referring += value is not None and "&" in value
-        if referring > _ENTITIES_WITH_REFERENCES_MAX:
-            raise MessageLimitExceeded(
-                "entities_with_references_max",
-                _ENTITIES_WITH_REFERENCES_MAX,
-                "too many entities refer to other entities",
-                parser.CurrentLineNumber,
-                parser.CurrentColumnNumber + 1,
-            )
-
-    def declaration(version: str, encoding: str | None, standalone: int) -> None:
-        if version == "1.1":
-            raise MalformedMessage(1, 1, "the message is XML 1.1, and only XML 1.0 is read")
-
-    parser.EntityDeclHandler = entity_declared
-    parser.XmlDeclHandler = declaration
-    _parse(parser, utf8)
-
-
-def _parse(parser: expat.XMLParserType, utf8: bytes) -> None:
-    try:
-        parser.Parse(utf8, True)
-    except expat.ExpatError as error:
-        if error.code == _AMPLIFICATION_BREACH:
-            raise MessageLimitExceeded(
-                "entity_amplification_max",
-                _AMPLIFICATION_MAX,
-                "the entities of the message expand to far more than the message itself",
-                error.lineno,
-                error.offset + 1,
-            ) from None
-        reason = expat.ErrorString(error.code) or "not well-formed"
-        at = parser.ErrorByteIndex
-        excerpt = utf8[at : at + 4 * _EXCERPT_CHARACTERS] if at >= 0 else b""
-        near = excerpt.decode("utf-8", "replace")[:_EXCERPT_CHARACTERS]
-        if near:
-            reason = f"{reason}, at {near!r}"
-        raise MalformedMessage(error.lineno, error.offset + 1, reason) from None
-
-
-class _Rewriter:
-    """A writer of what expat reads, without the DOCTYPE."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._length = 0
-        self._pieces: list[str] = []
-        self._in_doctype = False
-
-    def rewrite(self, utf8: bytes) -> bytes:
-        parser = expat.ParserCreate("utf-8")
-        parser.buffer_text = True
-        parser.ordered_attributes = True
-        parser.StartDoctypeDeclHandler = self._start_doctype
-        parser.EndDoctypeDeclHandler = self._end_doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.CommentHandler = self._comment
-        parser.ProcessingInstructionHandler = self._processing_instruction
-        _parse(parser, utf8)
-        return "".join(self._pieces).encode()
-
-    def _write(self, piece: str) -> None:
-        # There are at most as many characters as bytes: this stops in time, and the exact check comes at the end.
-        self._length += len(piece)
-        if self._length > self._bytes_max:
-            raise _too_long(self._bytes_max)
-        self._pieces.append(piece)
-
-    def _start_doctype(self, name: str, system_id: str | None, public_id: str | None, has_subset: bool) -> None:
-        self._in_doctype = True
-
-    def _end_doctype(self) -> None:
-        self._in_doctype = False
-
-    def _start(self, name: str, attributes: list[str]) -> None:
-        pairs = zip(attributes[::2], attributes[1::2], strict=True)
-        self._write(f"<{name}" + "".join(f' {key}="{_escaped_value(value)}"' for key, value in pairs) + ">")
-
-    def _end(self, name: str) -> None:
-        self._write(f"</{name}>")
-
-    def _text(self, data: str) -> None:
-        self._write(_escaped_text(data))
-
-    def _comment(self, data: str) -> None:
-        # Comments and instructions inside the DOCTYPE are not part of the document.
-        if not self._in_doctype:
-            self._write(f"<!--{data}-->")
-
-    def _processing_instruction(self, target: str, data: str) -> None:
-        if not self._in_doctype:
-            self._write(f"<?{target} {data}?>" if data else f"<?{target}?>")
-
-
-def _escaped_text(data: str) -> str:
-    # Replacing what is not there costs next to nothing, unlike str.translate.
-    return data.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
-
-
-def _escaped_value(value: str) -> str:
-    value = value.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return value.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")

@@ -1,34 +1,21 @@
-"""Removal of the XML declaration and the document type from messages."""
+"""Removal of the XML declaration from messages."""
 
 from __future__ import annotations
 
 import re
-from pyexpat import ParserCreate
 from typing import Final
+
+from twigcast.reading.conversion import to_document
 
 _DECLARATION: Final = re.compile(rb"<\?xml[ \t\r\n][^>]*\?>[ \t\r\n]*")
 
 
-def without_doctype(message: bytes) -> bytes:
-    """Returns a well-formed message in UTF-8 without its document type, which may name files."""
-    if b"<!DOCTYPE" not in message:
-        return message
-    positions: list[int] = []
-    parser = ParserCreate("utf-8")
-    parser.StartDoctypeDeclHandler = lambda *_: positions.append(parser.CurrentByteIndex)
-    parser.EndDoctypeDeclHandler = lambda: positions.append(parser.CurrentByteIndex)
-    parser.Parse(message, True)
-    if len(positions) != 2:  # it occurs in text or in a comment
-        return message
-    start = message.rindex(b"<!DOCTYPE", 0, positions[0] + len(b"<!DOCTYPE"))
-    return message[:start] + message[message.index(b">", positions[1]) + 1 :]
-
-
 def without_prolog(message: bytes) -> bytes:
-    """Returns a well-formed message in UTF-8 without what may not stand inside an element.
+    """Returns a message in UTF-8 without what may not stand inside an element: XML declaration and document type.
 
-    That is the XML declaration and the document type.
+    Raises:
+        RejectedMessage: The message cannot be converted.
     """
-    plain = without_doctype(message.removeprefix(b"\xef\xbb\xbf"))
+    plain = to_document(message)
     declaration = _DECLARATION.match(plain)
     return plain[declaration.end() :] if declaration else plain

@@ -6,7 +6,6 @@ one cycle contains both. Both are decided with strongly connected components (Ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 from twigcast.schema.model import Particle, Schema
@@ -89,17 +88,6 @@ class ElementGraph:
             height[name] = 1 + max((height[child] for child in self._children[name]), default=0)
         return height[self.root]
 
-    def reachable(self, name: str) -> frozenset[str]:
-        """Returns the possible proper descendants of an element."""
-        results: set[str] = set()
-        pending = list(self.children(name))
-        while pending:
-            below = pending.pop()
-            if below not in results:
-                results.add(below)
-                pending.extend(self._children[below])
-        return frozenset(results)
-
     def only_path(self, above: str | None, below: str) -> tuple[str, ...] | None:
         """Returns the element names after ``above`` down to ``below`` if the graph has exactly one path between them.
 
@@ -141,11 +129,6 @@ class ElementGraph:
         most = self.schema.elements[parent].content.most(child)
         return most is None or most > 1
 
-    def at_most_once(self, start: str, path: Sequence[str]) -> bool:
-        """Returns whether a path of child steps below ``start`` selects at most one element."""
-        parents = (start, *path[:-1])
-        return all(not self.repeated(parent, child) for parent, child in zip(parents, path, strict=True))
-
     @cached_property
     def minimum_height(self) -> dict[str, int]:
         """The least number of levels of each element, itself included: 1 if it may be empty.
@@ -167,9 +150,7 @@ class ElementGraph:
 def needed_height(particle: Particle, heights: dict[str, int]) -> int | None:
     """Returns the least number of levels below the parent of a particle, or ``None`` if it may never be complete.
 
-    Args:
-        particle: A content particle.
-        heights: The least number of levels of elements.
+    `heights` are the least numbers of levels of elements.
     """
     if particle.minimum == 0 or particle.kind in ("empty", "any", "text"):
         return 0

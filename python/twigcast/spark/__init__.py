@@ -1,10 +1,12 @@
 """The pipeline on Apache Spark: messages and subscriptions in; matches, deliveries and rejected messages out.
 
-- ``pipeline``: :func:`run_pipeline`; ``streaming``, ``folder_stream``: a pipeline that keeps running
-- ``match``: functions for Spark programs of one's own
+- ``pipeline``: :func:`run_pipeline`; ``streaming``: a pipeline that keeps running
+- ``match``, ``sql``: functions for your own Spark programs, in Python and in SQL
 - ``sources``, ``sinks``: where messages come from, and where answers go; a module for each
+- ``message_format``: the format ``twigcast`` of Spark; ``file_stream``, ``file_watch``, ``file_offsets``: as a stream;
+  ``answer_format``, ``folder_commits``: as a sink
 - ``jobs``: one Spark job and what its tasks do; ``matching``, ``enveloping``: one Arrow batch, without Spark
-- ``snapshots``, ``population``: how subscriptions reach the workers, and how changes are taken
+- ``snapshots``, ``population``: how subscriptions and their changes reach the workers
 - ``session``, ``progress``, ``summary``, ``schemas``: running Spark and reporting on it
 """
 
@@ -18,12 +20,13 @@ if _missing is not None:
     raise MissingExtra(_missing, "spark")
 
 # ruff: noqa: E402 - only now can these be imported
+from twigcast.reading.options import ReadOptions
 from twigcast.spark.match import deliveries, match_messages, matches, rejected
+from twigcast.spark.message_format import read_messages
 from twigcast.spark.pipeline import run_pipeline
 from twigcast.spark.progress import TerminalReporter
 from twigcast.spark.snapshots import Snapshot, ship_snapshot
-from twigcast.spark.sources.frames import read_messages
-from twigcast.spark.sources.source import ReadOptions
+from twigcast.spark.sql import register_match_function
 from twigcast.spark.streaming import Stream
 from twigcast.spark.summary import Summary
 
@@ -37,6 +40,7 @@ __all__ = [
     "match_messages",
     "matches",
     "read_messages",
+    "register_match_function",
     "rejected",
     "run_pipeline",
     "ship_snapshot",

@@ -18,7 +18,7 @@ from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
 from twigcast.errors import PipelineError
-from twigcast.spark.matching import BatchMatcher
+from twigcast.spark.matching import BatchMatcher, repair_count
 from twigcast.spark.progress import Listener, Progress
 from twigcast.spark.session import JAVA_GONE
 from twigcast.spark.sinks.sink import AnswerWriter, Sink
@@ -40,18 +40,9 @@ _EXCEPTION_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Lim
 def run_job(
     plan: ReadPlan, snapshot: Snapshot, sink: Sink, staging: Path, *, nodes: bool, listener: Listener | None = None
 ) -> list[TaskReport]:
-    """Matches messages, and stages the answers.
+    """Matches messages, and stages the answers in a staging folder of the sink.
 
-    Args:
-        plan: The messages.
-        snapshot: The subscriptions.
-        sink: Where the answers will go.
-        staging: A staging folder of the sink.
-        nodes: Whether to count selected nodes.
-        listener: Receives the progress, on a thread of its own.
-
-    Returns:
-        The reports of the tasks, in the order of their partitions.
+    Returns the reports of the tasks, in the order of their partitions. The listener is called on a thread of its own.
 
     Raises:
         PipelineError: Spark or a worker failed.
@@ -75,13 +66,9 @@ def task_function(
 ) -> Callable[[Batches], Batches]:
     """Returns the function for ``mapInArrow`` that matches the messages of a task and yields its report.
 
-    Args:
-        read: Reads the messages from the rows of the task: ``message_id``, ``xml`` and perhaps ``problem``.
-        snapshot: The subscriptions.
-        open_writer: Opens the writer of the answers (:meth:`~twigcast.spark.sinks.sink.Sink.open_writer`).
-        staging: The staging folder.
-        nodes: Whether to count selected nodes.
-        count: Is called with the number of messages at the end of the task.
+    `read` reads the messages from the rows of the task: ``message_id``, ``xml`` and perhaps ``problem``. `open_writer`
+    opens the writer of the answers in the staging folder. `count` is called with the number of messages at the end of
+    the task.
     """
 
     def run_task(rows: Batches) -> Batches:
@@ -90,13 +77,14 @@ def task_function(
         partition, attempt = context.partitionId(), context.taskAttemptId()
         matcher = BatchMatcher(load_session(snapshot), nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole)
         writer = open_writer(staging, partition, attempt)
-        messages = size = 0
+        messages = size = repairs = 0
         for batch in join_batches(read(rows)):
             for answer in matcher.answers(batch):
                 writer.write(answer)
             messages += batch.num_rows
             size += message_bytes(batch.column("xml"))
-        report = TaskReport(partition, attempt, messages, **writer.close(), bytes=size)
+            repairs += repair_count(batch)
+        report = TaskReport(partition, attempt, messages, **writer.close(), bytes=size, repairs=repairs)
         count(messages)
         yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
 
@@ -104,7 +92,7 @@ def task_function(
 
 
 def join_batches(batches: Batches) -> Batches:
-    """Yields the same messages in fewer batches: the fixed costs of one are those of matching a hundred messages."""
+    """Yields the same messages in fewer batches: a batch has a fixed cost of about a hundred matched messages."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

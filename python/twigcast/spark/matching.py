@@ -11,17 +11,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twigcast._core import BatchResult, NumberBuffer
-from twigcast.engine.arrow import message_buffers, payload_column
+from twigcast._core import BatchResult
+from twigcast.engine.arrow import NULL_MESSAGE, int32_array, message_buffers, payload_column
 from twigcast.engine.session import BatchPart, EngineSession
 from twigcast.envelope import Envelope
-from twigcast.errors import LimitExceeded, TwigcastError
-from twigcast.reading.conversion import to_utf8
+from twigcast.errors import LimitExceeded, MalformedMessage, TwigcastError
+from twigcast.reading.conversion import to_document
 from twigcast.reading.prolog import without_prolog
+from twigcast.reading.records import located
 from twigcast.spark.enveloping import EnvelopeWriter
-from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
-
-NULL_MESSAGE: Final = "there is no message: xml is null"
+from twigcast.spark.schemas import DELIVERIES, MATCH_ROWS, MATCHES, REJECTED
 
 _ROWS_PER_BATCH_MAX: Final = 1 << 18
 """Matches in one Arrow batch of an answer."""
@@ -37,14 +36,14 @@ _ANSWER_BYTES_HIGH: Final = 64 << 20
 _MATCH: Final = pa.struct([MATCHES.field("key"), MATCHES.field("nodes")])
 _DELIVERY: Final = pa.struct([DELIVERIES.field("key"), DELIVERIES.field("payload")])
 _REJECTION: Final = pa.struct([REJECTED.field(name) for name in ("reason", "line", "column", "xml")])
-_BY_MESSAGE: Final = pa.schema(
+ANSWERS: Final = pa.schema(
     [
-        ("message_id", pa.string()),
         ("matches", pa.list_(_MATCH)),
         ("deliveries", pa.list_(_DELIVERY)),
         ("rejected", _REJECTION),
     ]
 )
+"""The columns that :func:`twigcast.spark.match_messages` adds to each message."""
 _NO_DELIVERIES: Final = pa.RecordBatch.from_pylist([], DELIVERIES)
 
 
@@ -67,14 +66,66 @@ class RowRejection:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchAnswer:
-    """The answer of a subscription set to some messages."""
+class MessageColumns:
+    """The names of the columns that hold messages."""
+
+    message_id: str = "message_id"
+    """Ids, of any type that casts to a string."""
+
+    xml: str = "xml"
+    """Messages: strings, whatever encoding they declare, or binary."""
+
+    problem: str = "problem"
+    """The reason why a message could not be read (string), or null; the column may be missing."""
+
+
+MESSAGE_COLUMNS: Final = MessageColumns()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Some messages of a batch, with the columns that travel with them."""
 
     ids: pa.StringArray
     """Id of each message."""
 
     xml: pa.LargeBinaryArray
     """The messages, unchanged."""
+
+    carried: pa.RecordBatch | None = None
+    """Further columns of the caller, by message; they reach the rows of the answer as they are."""
+
+    places: pa.StructArray | None = None
+    """Where records begin in their documents, as :data:`~twigcast.spark.schemas.METADATA` has it."""
+
+    def __len__(self) -> int:
+        return len(self.xml)
+
+    def part(self, start: int, end: int) -> "Messages":
+        """Returns the messages from one position to another."""
+        carried = None if self.carried is None else self.carried.slice(start, end - start)
+        places = None if self.places is None else self.places[start:end]
+        return Messages(self.ids[start:end], self.xml[start:end], carried, places)
+
+    def take(self, rows: pa.Int64Array) -> "Messages":
+        """Returns the messages in some rows."""
+        carried = None if self.carried is None else self.carried.take(rows)
+        places = None if self.places is None else self.places.take(rows)
+        return Messages(self.ids.take(rows), self.xml.take(rows), carried, places)
+
+    def located(self, row: int, error: TwigcastError) -> TwigcastError:
+        """Returns an error of a message with its place in the document that the message was cut from."""
+        place = None if self.places is None else self.places[row].as_py()
+        if place is None or place["line"] is None or not isinstance(error, MalformedMessage):
+            return error
+        return located(error, place["line"], place["column"], place["added"])
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """The answer of a subscription set to some messages."""
+
+    messages: Messages
 
     offsets: pa.Int32Array
     """Where the matches of each message begin in ``slots``; one more than there are messages."""
@@ -107,14 +158,14 @@ class BatchAnswer:
             part = slice(start, start + _ROWS_PER_BATCH_MAX)
             keys = self.keys.take(self.slots[part])
             nodes = pa.nulls(len(keys), pa.int32()) if self.nodes is None else self.nodes[part]
-            yield pa.RecordBatch.from_arrays([self.ids.take(parents[part]), keys, nodes], schema=MATCHES)
+            yield pa.RecordBatch.from_arrays([self.messages.ids.take(parents[part]), keys, nodes], schema=MATCHES)
 
     def deliveries(self) -> pa.RecordBatch:
         """Returns rows of :data:`~twigcast.spark.schemas.DELIVERIES`, in the order of the messages."""
         if self.has_payload is None:
             return _NO_DELIVERIES
         rewritten = pc.indices_nonzero(self.has_payload)
-        ids = self.ids.take(_parents(self.offsets, self.slots).take(rewritten))
+        ids = self.messages.ids.take(_parents(self.offsets, self.slots).take(rewritten))
         keys = self.keys.take(self.slots.take(rewritten))
         return pa.RecordBatch.from_arrays([ids, keys, self.payloads], schema=DELIVERIES)
 
@@ -122,16 +173,34 @@ class BatchAnswer:
         """Returns rows of :data:`~twigcast.spark.schemas.REJECTED`."""
         rows = pa.array([rejection.row for rejection in self.rejections], pa.int64())
         columns = [
-            self.ids.take(rows),
+            self.messages.ids.take(rows),
             pa.array([rejection.reason for rejection in self.rejections], pa.string()),
             pa.array([rejection.line for rejection in self.rejections], pa.int64()),
             pa.array([rejection.column for rejection in self.rejections], pa.int64()),
-            self.xml.take(rows).cast(pa.binary()),
+            self.messages.xml.take(rows).cast(pa.binary()),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
 
+    def match_rows(self) -> Iterator[pa.RecordBatch]:
+        """Yields rows of :data:`~twigcast.spark.schemas.MATCH_ROWS`: matches in their order, then rejections."""
+        payloads = pa.nulls(len(self.slots), pa.string())
+        if self.has_payload is not None:
+            numbers = pc.subtract(pc.cumulative_sum(self.has_payload.cast(pa.int32())), 1)
+            payloads = self.payloads.take(pc.if_else(self.has_payload, numbers, None))
+        start = 0
+        for batch in self.matches():
+            part = payloads[start : start + batch.num_rows]
+            start += batch.num_rows
+            columns = [*batch.columns, part, pa.nulls(batch.num_rows, pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, schema=MATCH_ROWS)
+        rejected = self.rejected()
+        if rejected.num_rows:
+            nothing = [pa.nulls(rejected.num_rows, field.type) for field in MATCH_ROWS][1:4]
+            columns = [rejected.column("message_id"), *nothing, rejected.column("reason")]
+            yield pa.RecordBatch.from_arrays(columns, schema=MATCH_ROWS)
+
     def by_message(self) -> Iterator[pa.RecordBatch]:
-        """Yields a row per message with all about it: :data:`~twigcast.spark.schemas.ANSWERS_DDL`."""
+        """Yields a row per message with all about it: the carried columns, then those of :data:`ANSWERS`."""
         offsets = self.offsets.to_pylist()
         start = 0
         for end in range(1, len(offsets)):
@@ -147,19 +216,20 @@ class BatchAnswer:
         matches = pa.StructArray.from_arrays([keys, nodes], fields=list(_MATCH))
         local = pc.subtract(offsets, offsets[0])
         columns = [
-            self.ids[start:end],
-            pa.ListArray.from_arrays(local, matches, type=_BY_MESSAGE.field("matches").type),
+            pa.ListArray.from_arrays(local, matches, type=ANSWERS.field("matches").type),
             self._delivery_column(first, keys, local),
             self._rejection_column(start, end),
         ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=_BY_MESSAGE)
+        carried = self.messages.part(start, end).carried
+        assert carried is not None, "answers by message belong to a batch whose columns are carried"
+        batch = pa.RecordBatch.from_arrays([*carried.columns, *columns], schema=pa.schema([*carried.schema, *ANSWERS]))
         if not self.left_out:
             return batch
         return batch.filter(pa.array([row not in self.left_out for row in range(start, end)]))
 
     def _delivery_column(self, first: int, keys: pa.StringArray, match_offsets: pa.Int32Array) -> pa.ListArray:
         """Returns the deliveries of the messages whose matches begin with the ``first`` one."""
-        kind = _BY_MESSAGE.field("deliveries").type
+        kind = ANSWERS.field("deliveries").type
         if self.has_payload is None:
             offsets = pa.repeat(pa.scalar(0, pa.int32()), len(match_offsets))
             return pa.ListArray.from_arrays(offsets, pa.array([], _DELIVERY), type=kind)
@@ -182,7 +252,7 @@ class BatchAnswer:
                 "reason": rejection.reason,
                 "line": rejection.line,
                 "column": rejection.column,
-                "xml": self.xml[rejection.row].as_py(),
+                "xml": self.messages.xml[rejection.row].as_py(),
             }
         return pa.array(column, _REJECTION)
 
@@ -215,25 +285,23 @@ class BatchMatcher:
         self._envelopes = None if envelope is None else EnvelopeWriter(envelope, session, self._keys)
         self._step = _STEP_FIRST
 
-    def answers(self, messages: pa.RecordBatch) -> Iterator[BatchAnswer]:
-        """Matches messages.
+    def answers(
+        self, messages: pa.RecordBatch, columns: MessageColumns = MESSAGE_COLUMNS, *, carry: bool = False
+    ) -> Iterator[BatchAnswer]:
+        """Yields the answers to messages. Each message is in exactly one of them, in no particular order.
 
-        Args:
-            messages: ``message_id`` (any type that casts to a string), ``xml`` (string or binary, large or not) and,
-                if there is one, ``problem`` (string).
-
-        Yields:
-            Answers; each message is in exactly one of them, in no particular order.
+        Messages have ``message_id`` (any type that casts to a string), ``xml`` (string or binary, large or not) and
+        perhaps ``problem`` (string).
         """
-        ids = messages.column("message_id").cast(pa.string())
-        xml = messages.column("xml").cast(pa.large_binary())
-        unusable = _problems(messages, xml)
+        ids = messages.column(columns.message_id).cast(pa.string())
+        xml = messages.column(columns.xml).cast(pa.large_binary())
+        waiting = Messages(ids, xml, messages if carry else None, _places(messages))
+        unusable = _problems(messages, columns.problem, xml)
         if unusable:
             rows = pa.array([rejection.row for rejection in unusable], pa.int64())
             numbered = [RowRejection(row, rejection.reason) for row, rejection in enumerate(unusable)]
             yield BatchAnswer(
-                ids=ids.take(rows),
-                xml=xml.take(rows),
+                messages=waiting.take(rows),
                 offsets=pa.array([0] * (len(rows) + 1), pa.int32()),
                 keys=self._keys,
                 slots=pa.array([], pa.int32()),
@@ -242,30 +310,28 @@ class BatchMatcher:
                 payloads=pa.array([], pa.string()),
                 rejections=numbered,
             )
-            usable = pa.array(sorted(set(range(len(xml))).difference(rows.to_pylist())), pa.int64())
-            ids, xml = ids.take(usable), xml.take(usable)
+            waiting = waiting.take(pa.array(sorted(set(range(len(xml))).difference(rows.to_pylist())), pa.int64()))
         start = 0
-        while start < len(xml):
-            end = min(start + self._step, len(xml))
-            yield from self._match(ids[start:end], xml[start:end])
+        while start < len(waiting):
+            end = min(start + self._step, len(waiting))
+            yield from self._match(waiting.part(start, end))
             start = end
 
-    def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[BatchAnswer]:
+    def _match(self, messages: Messages) -> Iterator[BatchAnswer]:
         parts = self._session.match_batch(
-            message_buffers(xml), deliver=self._deliver, nodes=self._nodes, naming="slots"
+            message_buffers(messages.xml), deliver=self._deliver, nodes=self._nodes, naming="slots"
         )
         first = next(parts)
-        query_bytes = self._adapt(first.result, xml)
-        if len(xml) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
+        query_bytes = self._adapt(first.result, messages.xml)
+        if len(messages) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
             # Envelopes repeat the query of each match: only now it turns out that these are too many bytes at once.
-            half = len(xml) // 2
-            yield from self._match(ids[:half], xml[:half])
-            yield from self._match(ids[half:], xml[half:])
+            half = len(messages) // 2
+            yield from self._match(messages.part(0, half))
+            yield from self._match(messages.part(half, len(messages)))
             return
-        yield self._collect(ids, xml, first)
+        yield self._collect(messages, first)
         for part in parts:
-            rows = pa.array(part.rows, pa.int64())
-            yield self._collect(ids.take(rows), xml.take(rows), part)
+            yield self._collect(messages.take(pa.array(part.rows, pa.int64())), part)
 
     def _adapt(self, result: BatchResult, xml: pa.LargeBinaryArray) -> int:
         """Sets how many messages the engine gets next, by the size of an answer.
@@ -276,7 +342,7 @@ class BatchMatcher:
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
             size += matches * xml.nbytes // len(xml)
-        query_bytes = 0 if self._envelopes is None else self._envelopes.query_bytes(_int32(result.matches))
+        query_bytes = 0 if self._envelopes is None else self._envelopes.query_bytes(int32_array(result.matches))
         size += query_bytes
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
@@ -284,38 +350,38 @@ class BatchMatcher:
             self._step = min(_STEP_MAX, self._step * 2)
         return query_bytes
 
-    def _collect(self, ids: pa.StringArray, xml: pa.LargeBinaryArray, part: BatchPart) -> BatchAnswer:
+    def _collect(self, messages: Messages, part: BatchPart) -> BatchAnswer:
         result = part.result
-        slots = _int32(result.matches)
+        slots = int32_array(result.matches)
         has_payload, payloads = None, pa.array([], pa.string())
         if self._deliver and (self._whole or _has_payloads(result)):
-            has_payload, payloads = self._payloads(ids, xml, result, slots)
+            has_payload, payloads = self._payloads(messages, result, slots)
         return BatchAnswer(
-            ids=ids,
-            xml=xml,
-            offsets=_int32(result.match_offsets),
+            messages=messages,
+            offsets=int32_array(result.match_offsets),
             keys=self._keys,
             slots=slots,
-            nodes=_int32(result.node_counts) if self._nodes else None,
+            nodes=int32_array(result.node_counts) if self._nodes else None,
             has_payload=has_payload,
             payloads=payloads,
-            rejections=[RowRejection.of(row, error) for row, error in part.errors] + _undecided(result.failures),
+            rejections=[RowRejection.of(row, messages.located(row, error)) for row, error in part.errors]
+            + _undecided_rejections(result.failures),
             left_out=frozenset(part.converted_elsewhere),
         )
 
     def _payloads(
-        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: BatchResult, slots: pa.Int32Array
+        self, messages: Messages, result: BatchResult, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """Returns which matches have a payload, and these payloads as they are delivered."""
         supplied = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
         has_payload = supplied.is_valid()
         payloads = supplied.filter(has_payload).dictionary_decode().cast(pa.string())
-        parents = _parents(_int32(result.match_offsets), slots)
+        parents = _parents(int32_array(result.match_offsets), slots)
         if self._whole and len(payloads) < len(slots):
-            has_payload, payloads = self._with_messages(supplied, xml, parents)
+            has_payload, payloads = self._with_messages(supplied, messages.xml, parents)
         if self._envelopes is not None:
             rewritten = pc.indices_nonzero(has_payload)
-            payloads = self._envelopes.wrap(payloads, ids.take(parents.take(rewritten)), slots.take(rewritten))
+            payloads = self._envelopes.wrap(payloads, messages.ids.take(parents.take(rewritten)), slots.take(rewritten))
         return has_payload, payloads
 
     def _with_messages(
@@ -324,17 +390,34 @@ class BatchMatcher:
         """Returns a payload for each match: the result or, if there is none, the message."""
         rows = parents.filter(supplied.is_null())
         distinct = rows.unique()
-        prepare = to_utf8 if self._envelopes is None else _inside
+        prepare = to_document if self._envelopes is None else without_prolog
         texts = [prepare(message).decode().removeprefix("\ufeff") for message in xml.take(distinct).to_pylist()]
         messages = pa.array(texts, pa.string()).take(pc.index_in(parents, distinct))
         rewritten = supplied.dictionary_decode().cast(pa.string())
         return pa.repeat(True, len(supplied)), pc.coalesce(rewritten, messages)
 
 
-def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRejection]:
+def repair_count(messages: pa.RecordBatch) -> int:
+    """Returns how many repairs were made in messages, if their column of places says so."""
+    places = _places(messages)
+    return 0 if places is None else pc.sum(pc.struct_field(places, "repairs")).as_py() or 0
+
+
+def _places(messages: pa.RecordBatch) -> pa.StructArray | None:
+    """Returns the column of places, if messages have it as a source of this package makes it."""
+    if "_metadata" not in messages.schema.names:
+        return None
+    places = messages.column("_metadata")
+    if not pa.types.is_struct(places.type):
+        return None
+    has_all = all(places.type.get_field_index(name) >= 0 for name in ("repairs", "line", "column", "added"))
+    return places if has_all else None
+
+
+def _problems(messages: pa.RecordBatch, column: str, xml: pa.LargeBinaryArray) -> list[RowRejection]:
     """Returns rejections of the rows that hold no message to match."""
-    if "problem" in messages.schema.names:
-        problems = messages.column("problem")
+    if column in messages.schema.names:
+        problems = messages.column(column)
         if problems.null_count < len(problems):
             return [
                 RowRejection(row, NULL_MESSAGE if reason is None else reason)
@@ -346,7 +429,7 @@ def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRej
     return [RowRejection(row, NULL_MESSAGE) for row in pc.indices_nonzero(pc.is_null(xml)).to_pylist()]
 
 
-def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejection]:
+def _undecided_rejections(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejection]:
     """Returns one rejection for each message on which subscriptions are undecided, beside its other answers."""
     by_row: dict[int, list[TwigcastError]] = {}
     for row, error in failures:
@@ -357,11 +440,6 @@ def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejecti
     ]
 
 
-def _inside(message: bytes) -> bytes:
-    """Returns a message for use inside an envelope."""
-    return without_prolog(to_utf8(message))
-
-
 def _has_payloads(result: BatchResult) -> bool:
     return len(result.payload_offsets) > 1
 
@@ -369,10 +447,6 @@ def _has_payloads(result: BatchResult) -> bool:
 def _parents(offsets: pa.Int32Array, slots: pa.Int32Array) -> pa.Int64Array:
     """Returns the row of the message, by match."""
     return pc.list_parent_indices(pa.ListArray.from_arrays(offsets, slots))
-
-
-def _int32(numbers: NumberBuffer) -> pa.Int32Array:
-    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _delivered_bytes(result: BatchResult) -> int:

@@ -12,17 +12,18 @@ from pyspark.sql import DataFrame, SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
+from twigcast.reading.options import ReadOptions
 from twigcast.registration import Dialect
 from twigcast.spark.jobs import run_job, spark_errors
-from twigcast.spark.population import OnBad, PopulationFeed, PopulationSource
-from twigcast.spark.progress import ProgressReporter, SilentReporter
+from twigcast.spark.population import OnBad, PopulationFeed, PopulationInput
+from twigcast.spark.progress import ProgressReporter, reporter_here
 from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
 from twigcast.spark.sinks import open_sink
 from twigcast.spark.sinks.sink import Sink
 from twigcast.spark.sources import open_source
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.plan import plan_frame, plan_source
-from twigcast.spark.sources.source import MessageSource, ReadOptions, check_columns
+from twigcast.spark.sources.source import MessageSource, check_columns
 from twigcast.spark.streaming import Stream, folder_frame, run_stream
 from twigcast.spark.summary import Summary
 from twigcast.subscriptions import SubscriptionSet
@@ -75,7 +76,7 @@ def run_pipeline(
         on_bad_subscription: ``"fail"`` before any work begins, or ``"skip"`` and report.
         master: Where Spark runs; by default what ``spark-submit`` says, else ``local[*]``.
         spark: A session to use, which is left running; by default that of the DataFrame, or a new one.
-        reporter: Receives the progress.
+        reporter: Receives the progress; by default there is a bar in a notebook, and silence everywhere else.
 
     Returns:
         What was done; of a stream, by all its runs together.
@@ -90,8 +91,8 @@ def run_pipeline(
     for name, value, kind in (("stream", stream, Stream), ("read", read, ReadOptions)):
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
-    reporter = reporter or SilentReporter()
-    population = PopulationSource(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
+    reporter = reporter or reporter_here()
+    population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
     if isinstance(messages, DataFrame):
         _check_frame(messages, is_stream=stream is not None)
         source: MessageSource | DataFrame = messages

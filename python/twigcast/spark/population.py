@@ -22,10 +22,10 @@ OnBad = Literal["fail", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class PopulationSource:
-    """The source of the subscriptions, and how they are read."""
+class PopulationInput:
+    """The subscriptions of a pipeline as its caller gives them, and how they are read."""
 
-    source: SubscriptionSet | str | os.PathLike[str]
+    subscriptions: SubscriptionSet | str | os.PathLike[str]
     """A set, or a file (see :func:`twigcast.subscription_files.load_subscriptions`)."""
 
     namespaces: Mapping[str, str] | None = None
@@ -44,16 +44,11 @@ class PopulationSource:
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
 
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
-        """Loads the set as it is now, and the subscriptions that were refused.
-
-        Raises:
-            RefusedSubscriptions: Some were refused, and ``on_bad`` is ``"fail"``.
-            SubscriptionFileError: The file cannot be read.
-        """
-        if isinstance(self.source, SubscriptionSet):
-            return self.source, ()
+        """Loads the set as it is now, and the subscriptions that were refused, or fails, if ``on_bad`` says so."""
+        if isinstance(self.subscriptions, SubscriptionSet):
+            return self.subscriptions, ()
         loaded, rows = load_subscriptions(
-            self.source, namespaces=self.namespaces, dialect=self.dialect, limits=self.limits
+            self.subscriptions, namespaces=self.namespaces, dialect=self.dialect, limits=self.limits
         )
         refused = [(row.label, row.error) for row in rows]
         if refused and self.on_bad == "fail":
@@ -64,7 +59,7 @@ class PopulationSource:
 class PopulationFeed:
     """A feed of snapshots: one at first, and another whenever the subscriptions have changed."""
 
-    def __init__(self, spark: SparkSession, population: PopulationSource, reporter: ProgressReporter) -> None:
+    def __init__(self, spark: SparkSession, population: PopulationInput, reporter: ProgressReporter) -> None:
         self._spark = spark
         self._population = population
         self._reporter = reporter
@@ -100,11 +95,11 @@ class PopulationFeed:
 
     def _read_stamp(self) -> object:
         """Returns a value that changes with the subscriptions."""
-        source = self._population.source
-        if isinstance(source, SubscriptionSet):
-            return source.version
+        subscriptions = self._population.subscriptions
+        if isinstance(subscriptions, SubscriptionSet):
+            return subscriptions.version
         try:
-            info = os.stat(source)  # noqa: PTH116 - one call for str and Path
+            info = os.stat(subscriptions)  # noqa: PTH116 - one call for str and Path
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, TextIO
 
-_BAR_WIDTH: Final = 24
+from twigcast.progress import NotebookDisplay, bar, is_notebook
+
 _PLAIN_SECONDS: Final = 10.0
 """If the output is no terminal, a line this often."""
 
@@ -103,9 +104,44 @@ class TerminalReporter:
             self._shown = 0
 
 
+class NotebookReporter:
+    """A reporter in a notebook: with a bar below the cell, and what is said in lines of its output."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._display = NotebookDisplay()
+        self._clock = clock
+        self._began: float | None = None
+
+    def say(self, text: str) -> None:
+        """Prints a line."""
+        print(text)
+
+    def progress(self, progress: Progress) -> None:
+        """Moves the bar."""
+        now = self._clock()
+        self._began = now if self._began is None else self._began
+        self._display.show(_share(progress), _progress_text(progress, now - self._began))
+
+    def finished(self) -> None:
+        """Leaves the bar as it is."""
+        self._display.finish()
+        self._began = None
+
+
+def reporter_here() -> ProgressReporter:
+    """Returns the reporter of a caller who names none: a bar in a notebook, silence everywhere else."""
+    return NotebookReporter() if is_notebook() else SilentReporter()
+
+
 def progress_line(progress: Progress, seconds: float) -> str:
     """Returns a line about the progress of a job."""
-    share = progress.tasks_done / progress.tasks if progress.tasks else 0.0
-    bar = "#" * int(share * _BAR_WIDTH)
+    return f"{bar(_share(progress))}  {_progress_text(progress, seconds)}"
+
+
+def _share(progress: Progress) -> float:
+    return progress.tasks_done / progress.tasks if progress.tasks else 0.0
+
+
+def _progress_text(progress: Progress, seconds: float) -> str:
     rate = f", {progress.messages / seconds:,.0f} a second" if seconds >= 1 and progress.messages else ""
-    return f"[{bar:<{_BAR_WIDTH}}] {share:4.0%}  {progress.messages:,} messages{rate}  {seconds:.0f} s"
+    return f"{progress.messages:,} messages{rate}  {seconds:.0f} s"

@@ -11,6 +11,27 @@ import pyarrow as pa
 MESSAGES: Final = pa.schema([("message_id", pa.string()), ("xml", pa.binary()), ("problem", pa.string())])
 """Messages. ``problem`` says why a message could not be read; ``xml`` then holds the bytes that could."""
 
+METADATA: Final = pa.struct(
+    [
+        ("path", pa.string()),
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("modification_time", pa.timestamp("us", tz="UTC")),
+        ("repairs", pa.int64()),
+        ("line", pa.int64()),
+        ("column", pa.int64()),
+        ("added", pa.int64()),
+    ]
+)
+"""Where a message comes from: its file, the bytes before it and its bytes there, and when the file was changed last.
+Offset and length are null for what lies in archives or is compressed, and for documents that had to be converted.
+``repairs`` is null unless messages are repaired. Of records that were read together, the
+first one has those of all. ``line`` and ``column`` say where a record begins in its document, and ``added`` how many
+characters at its start do not stand there: so places of errors are those of the document."""
+
+PLACED_MESSAGES: Final = MESSAGES.append(pa.field("_metadata", METADATA))
+"""Messages with the places where they were found."""
+
 MATCHES: Final = pa.schema([("message_id", pa.string()), ("key", pa.string()), ("nodes", pa.int32())])
 """A row per message and subscription that matches it. ``nodes``: how many nodes it selects, or null."""
 
@@ -31,12 +52,21 @@ REJECTED: Final = pa.schema(
 KINDS: Final = {"matches": MATCHES, "deliveries": DELIVERIES, "rejected": REJECTED}
 """Folder and schema of each output."""
 
-MESSAGES_DDL: Final = "message_id string, xml binary, problem string"
-
-ANSWERS_DDL: Final = (
-    "message_id string, "
-    "matches array<struct<key: string, nodes: int>>, "
-    "deliveries array<struct<key: string, payload: string>>, "
-    "rejected struct<reason: string, line: bigint, column: bigint, xml: binary>"
+MESSAGES_DDL: Final = (
+    "message_id string, xml binary, problem string, "
+    "_metadata struct<path: string, offset: bigint, length: bigint, modification_time: timestamp, "
+    "repairs: bigint, line: bigint, column: bigint, added: bigint>"
 )
-"""A row per message, as :func:`twigcast.spark.match_messages` returns them."""
+
+MATCH_ROWS: Final = pa.schema(
+    [
+        ("message_id", pa.string()),
+        ("key", pa.string()),
+        ("nodes", pa.int32()),
+        ("payload", pa.string()),
+        ("problem", pa.string()),
+    ]
+)
+"""A row per message and subscription that matches it, with its payload; or per rejected message, with the problem."""
+
+MATCH_ROWS_DDL: Final = "message_id string, key string, nodes int, payload string, problem string"

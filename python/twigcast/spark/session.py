@@ -114,10 +114,7 @@ def arrow_settings(spark: SparkSession) -> Iterator[None]:
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:
-    """Returns the major version of the Java runtime that Spark will use.
-
-    Args:
-        environment: Variables to read instead of the process's own.
+    """Returns the major version of the Java runtime that Spark will use, by the variables of an environment.
 
     Raises:
         MissingJava: There is none, it does not run, or it is too old.

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,7 @@ class Snapshot:
     """Digest of the contents."""
 
     file_name: str
-    """Name under which Spark ships the file."""
+    """Name under which Spark ships the file, or its path in a folder that workers see too."""
 
     subscriptions: int
     """Number of subscriptions."""
@@ -63,29 +63,32 @@ def ship_snapshot(
 ) -> Snapshot:
     """Ships a subscription set to the workers of a Spark application, also to those that start later.
 
-    Args:
-        spark: The session.
-        subscriptions: The set as it is now; later changes do not travel.
-        refused: How many subscriptions were left out.
-        envelope: What to put around each payload.
-        whole: Whether subscriptions that rewrite nothing get the message itself as payload.
+    Later changes of the set do not travel. `refused` is the number of subscriptions that were left out; `whole` says
+    whether subscriptions that rewrite nothing get the message itself as payload.
     """
     folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
     # Executors that start later fetch it from here, so it stays until the driver exits.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    saved = folder / "snapshot"
+    snapshot = replace(save_snapshot(subscriptions, folder, refused, whole=whole), envelope=envelope)
+    spark.addArtifacts(snapshot.file_name, file=True)
+    return replace(snapshot, file_name=Path(snapshot.file_name).name)
+
+
+def save_snapshot(subscriptions: SubscriptionSet, folder: Path, refused: int = 0, *, whole: bool = False) -> Snapshot:
+    """Saves a subscription set in a folder that the workers see too."""
+    descriptor, saved = tempfile.mkstemp(dir=folder)
+    os.close(descriptor)
     subscriptions.save(saved)
-    version = _digest(saved)
-    named = saved.rename(folder / f"twigcast-{version}.snapshot")
-    spark.sparkContext.addFile(os.fspath(named))
-    return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused, envelope, whole)
+    version = _digest(Path(saved))
+    named = Path(saved).rename(folder / f"twigcast-{version}.snapshot")
+    return Snapshot(version, os.fspath(named), len(subscriptions), subscriptions.limits, refused, None, whole)
 
 
 def load_session(snapshot: Snapshot) -> EngineSession:
     """Returns the engine session of a snapshot, in a worker."""
     session = _sessions.get(snapshot.version)
     if session is None:
-        path = SparkFiles.get(snapshot.file_name)
+        path = snapshot.file_name if os.path.isabs(snapshot.file_name) else SparkFiles.get(snapshot.file_name)  # noqa: PTH117
         if not Path(path).is_file():
             raise SnapshotError(path, "the snapshot did not reach this worker")
         _freeze_imports()

@@ -16,18 +16,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import PipelineError, TwigcastError
-from twigcast.spark.folder_stream import FILES_PER_BATCH, FolderSource
+from twigcast.spark.file_stream import FILES_PER_BATCH
 from twigcast.spark.jobs import run_job, spark_errors
+from twigcast.spark.message_format import MessageFormat
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
-from twigcast.spark.sinks.sink import Sink
+from twigcast.spark.schemas import MESSAGES_DDL
+from twigcast.spark.sinks.sink import Sink, StreamCommit
 from twigcast.spark.sources.files import FileSource
-from twigcast.spark.sources.frames import to_spark_options
+from twigcast.spark.sources.frames import FORMAT, to_spark_options
 from twigcast.spark.sources.plan import plan_frame
 from twigcast.spark.sources.source import check_columns
 from twigcast.spark.summary import Summary
 
 _FOLDER_LOG: Final = "files.jsonl"
+_MESSAGE_COLUMNS: Final = "message_id string, xml binary, problem string"
 _WAIT_SECONDS: Final = 1
 
 
@@ -54,9 +57,10 @@ class Stream:
 
 def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path, stream: Stream) -> DataFrame:
     """Returns the messages that come into a folder, as a streaming DataFrame."""
-    spark.dataSource.register(FolderSource)
-    reader = spark.readStream.format(FolderSource.name()).options(**to_spark_options(source))
-    reader = reader.option("batchFilesMax", stream.files_per_batch)
+    spark.dataSource.register(MessageFormat)
+    columns = MESSAGES_DDL if source.options.has_places else _MESSAGE_COLUMNS
+    reader = spark.readStream.format(FORMAT).schema(columns).options(**to_spark_options(source))
+    reader = reader.option("maxFilesPerTrigger", stream.files_per_batch)
     return reader.option("log", str(checkpoint / _FOLDER_LOG)).load()
 
 
@@ -65,11 +69,10 @@ def run_stream(
 ) -> Summary:
     """Processes messages until there are no more (``once``), a signal comes, or something fails.
 
-    Returns:
-        The sum over all runs of the stream.
+    Returns the sum over all runs of the stream.
     """
     checkpoint = stream.checkpoint_folder(sink)
-    sink.check_stream(_stream_id(checkpoint))
+    sink.last_commit_of(_stream_id(checkpoint))  # another stream is refused before this one starts
     batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
     writer = check_columns(messages, "the DataFrame of messages").writeStream.foreachBatch(batches.run)
     writer = writer.option("checkpointLocation", str(checkpoint))
@@ -88,13 +91,12 @@ def run_stream(
             raise
         finally:
             query.stop()
-    totals = sink.totals()
-    sink.write_summary(totals)
-    return totals
+    last = sink.last_commit()
+    return Summary() if last is None else last.totals
 
 
 class _MicroBatches:
-    """The micro-batches of a stream. After a kill, Spark may ask for one that has run already."""
+    """The micro-batches of a stream. After a kill, Spark may request one that has run already."""
 
     def __init__(
         self, feed: PopulationFeed, sink: Sink, checkpoint: Path, reporter: ProgressReporter, *, nodes: bool
@@ -118,8 +120,8 @@ class _MicroBatches:
         stream = _stream_id(self._checkpoint)
         if stream is None:
             raise PipelineError("the checkpoint has been removed while the stream was running")
-        self._sink.check_stream(stream)
-        if self._sink.is_committed(batch):
+        last = self._sink.last_commit_of(stream)
+        if last is not None and batch <= last.batch:
             return
         began = time.monotonic()
         snapshot = self._feed.refresh()
@@ -128,9 +130,9 @@ class _MicroBatches:
         reports = run_job(plan, snapshot, self._sink, staging, nodes=self._nodes, listener=listener)
         self._reporter.finished()
         seconds = time.monotonic() - began
-        before = self._sink.totals()
+        before = Summary() if last is None else last.totals
         totals = before.plus(reports, seconds, snapshot.subscriptions, snapshot.refused)
-        self._sink.append(batch, stream, staging, reports, totals)
+        self._sink.append(staging, reports, StreamCommit(batch, stream, totals))
         counts = ", ".join(
             f"{getattr(totals, name) - getattr(before, name):,} {name}"
             for name in ("messages", "matches", "deliveries", "rejected")

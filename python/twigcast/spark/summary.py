@@ -19,6 +19,7 @@ class TaskReport:
     deliveries: int
     rejected: int
     bytes: int
+    repairs: int = 0
 
     def rows(self, kind: str) -> int:
         """Returns how many rows of a kind of output the task wrote."""
@@ -50,17 +51,20 @@ class Summary:
     bytes: int = 0
     """Bytes of the messages."""
 
+    repairs: int = 0
+    """Repairs of messages, if those are repaired: see :attr:`ReadOptions.tolerant`."""
+
     seconds: float = 0.0
     """Time spent, without Spark's start-up."""
 
     def as_dict(self) -> dict[str, object]:
-        """Returns the numbers by name, as ``summary.json`` has them."""
-        return asdict(self)
+        """Returns the numbers by name, as ``summary.json`` has them: repairs only if there are any."""
+        return {name: number for name, number in asdict(self).items() if number or name != "repairs"}
 
     def plus(self, reports: Iterable[TaskReport], seconds: float, subscriptions: int, refused: int) -> "Summary":
         """Returns these numbers with those of more tasks."""
         tasks = list(reports)
-        names = ("messages", "matches", "deliveries", "rejected", "bytes")
+        names = ("messages", "matches", "deliveries", "rejected", "bytes", "repairs")
         return replace(
             self,
             **{name: getattr(self, name) + sum(getattr(report, name) for report in tasks) for name in names},
@@ -80,6 +84,7 @@ class Summary:
             ("rejected", f"{self.rejected:,}"),
             ("subscriptions", f"{self.subscriptions:,}" + (f" ({self.refused:,} refused)" if self.refused else "")),
             ("bytes", f"{self.bytes:,}"),
+            *([("repairs", f"{self.repairs:,}")] if self.repairs else []),
             ("seconds", f"{self.seconds:,.1f}"),
         ]
         width = max(len(name) for name, _ in rows)

@@ -1,9 +1,9 @@
 """The Saxon process, which evaluates queries in full XQuery (the optional extra ``xquery``).
 
-A subscription with the dialect ``xquery`` may use constructs that the query language leaves out. The engine filters
+A subscription with the dialect ``xquery`` may use constructs that the query language does not have. The engine filters
 messages by its binding path; Saxon evaluates the query on those that pass.
 
-- ``safety``: refuses queries that ask for more than the message
+- ``safety``: refuses queries that use more than the message
 - ``saxon``: starts and ends the process, and sends requests to it
 - ``worker``: runs in the process
 - ``exchange``: requests and replies as bytes

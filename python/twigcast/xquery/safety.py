@@ -1,6 +1,6 @@
-"""Refuses queries in XQuery that ask for a file, the network, the clock, the environment or another message.
+"""Refuses queries in XQuery that use a file, the network, the clock, the environment or another message.
 
-Forbidden names are searched in the whole text, strings and comments included: only a parser can tell these apart, and
+Forbidden names are searched in the whole text, strings and comments included: only a parser can distinguish these, and
 a mistake in it would open a hole. So a query is also refused if it has such a name before a parenthesis in a string.
 """
 
@@ -73,11 +73,7 @@ _REASONS: Final = {
 
 
 def refuse_unsafe(query: str) -> None:
-    """Refuses a query that asks for more than the message.
-
-    Raises:
-        UnsupportedQuery: It does, or may.
-    """
+    """Raises `UnsupportedQuery` for a query that uses, or may use, more than the message."""
     result = _forbidden().search(query)
     if result is None:
         return

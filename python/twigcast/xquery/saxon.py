@@ -1,4 +1,4 @@
-"""The Saxon process: it evaluates queries, is ended if it takes too long, and is started again when it is needed."""
+"""The Saxon process: it evaluates queries, is ended if one takes too long, and is started again when needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from twigcast.errors import MissingExtra, QuerySyntaxError
-from twigcast.xquery.exchange import Reply, Request, prolog
+from twigcast.errors import MissingExtra, QuerySyntaxError, UnsupportedQuery
+from twigcast.forking import renew_in_children
+from twigcast.registration import NO_PARAMS, Params
+from twigcast.xquery.exchange import Reply, Request, has_prolog, prolog
 from twigcast.xquery.safety import refuse_unsafe
 
 if TYPE_CHECKING:
@@ -28,11 +30,7 @@ _READ_MAX: Final = 1 << 20
 
 
 def require() -> None:
-    """Raises an error unless Saxon is installed.
-
-    Raises:
-        MissingExtra: It is not.
-    """
+    """Raises `MissingExtra` unless Saxon is installed."""
     if importlib.util.find_spec("saxonche") is None:
         raise MissingExtra("saxonche", "xquery")
 
@@ -49,23 +47,57 @@ class Saxon:
         self._seconds_max = seconds_max
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._inherited: list[subprocess.Popen[bytes]] = []
         atexit.register(self.close)
+        renew_in_children(self)
 
-    def check(self, query: str, namespaces: Mapping[str, str]) -> None:
+    def renew_locks(self) -> None:
+        """Leaves Saxon to the process that forked; this one starts its own when it needs it."""
+        self._turn = threading.Lock()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # What is left in the buffers of the pipes must not be written again, nor read here.
+        with Path(os.devnull).open("r+b") as nothing:
+            for stream in (process.stdin, process.stdout):
+                if stream is not None and not stream.closed:
+                    os.dup2(nothing.fileno(), stream.fileno())
+        # It is not a child of this process, which therefore does not wait for it.
+        process.returncode = 0
+        self._inherited.append(process)
+
+    def check(self, query: str, namespaces: Mapping[str, str], params: Params = NO_PARAMS) -> None:
         """Compiles a query.
 
         Raises:
-            UnsupportedQuery: It asks for more than the message.
-            QuerySyntaxError: Saxon refuses it.
+            UnsupportedQuery: It uses more than the message, or has parameters and a prolog.
+            QuerySyntaxError: Saxon refuses it, or it does not use a parameter.
         """
         refuse_unsafe(query)
-        error = self.evaluate(query, namespaces, None).error
+        if params and has_prolog(query):
+            given = ", ".join(f"${name}" for name in params)
+            reason = (
+                f"a query that begins with declarations or a comment takes no parameters ({given}); leave these out"
+            )
+            raise UnsupportedQuery(query, 1, reason)
+        for name in params:
+            if re.search(rf"\$\s*{re.escape(name)}(?![\w.\-])", query) is None:
+                reason = f"the query does not use the parameter ${name}; name it in the query, or leave its value out"
+                raise QuerySyntaxError(query, 1, reason)
+        error = self.evaluate(query, namespaces, None, params).error
         if error is not None:
-            raise QuerySyntaxError(query, _column(error, query), f"Saxon: {error}")
+            raise QuerySyntaxError(query, _column(error, query, params), f"Saxon: {error}")
 
-    def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes | None) -> Reply:
-        """Evaluates a query on a message in UTF-8. Whatever goes wrong is in the reply."""
-        request = Request(query, namespaces, message).frame()
+    def evaluate(
+        self,
+        query: str,
+        namespaces: Mapping[str, str],
+        message: bytes | None,
+        params: Params = NO_PARAMS,
+        is_condition: bool = False,
+    ) -> Reply:
+        """Evaluates a query on a message in UTF-8. Errors are in the reply."""
+        request = Request(query, namespaces, message, params, is_condition).frame()
         with self._turn:
             try:
                 process = self._running()
@@ -151,8 +183,28 @@ class Saxon:
                     continue
 
 
-_shared_lock: Final = threading.Lock()
-_shared: dict[int, Saxon] = {}
+class _SharedSaxon:
+    """The Saxon of a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._saxon: Saxon | None = None
+        renew_in_children(self)
+
+    def renew_locks(self) -> None:
+        """Makes a forked process start a Saxon of its own."""
+        self._lock = threading.Lock()
+        self._saxon = None
+
+    def get(self) -> Saxon:
+        """Returns the Saxon, and creates it at the first call."""
+        with self._lock:
+            if self._saxon is None:
+                self._saxon = Saxon()
+            return self._saxon
+
+
+_shared: Final = _SharedSaxon()
 
 
 def shared() -> Saxon:
@@ -161,21 +213,17 @@ def shared() -> Saxon:
     Raises:
         MissingExtra: Saxon is not installed.
     """
-    with _shared_lock:
-        mine = _shared.get(os.getpid())
-        if mine is None:
-            mine = _shared[os.getpid()] = Saxon()
-        return mine
+    return _shared.get()
 
 
 _PLACE: Final = re.compile(r"(?:line (?P<line>\d+) column|at char) (?P<column>\d+)")
 
 
-def _column(error: str, query: str) -> int:
-    """Returns the column of a query that an error of Saxon names, from 1, line ends counted; 1 if it names none."""
+def _column(error: str, query: str, params: Params) -> int:
+    """Returns the column of a query that an error of Saxon names, from 1, line ends included; 1 if it names none."""
     position = _PLACE.search(error)
     if position is None:
         return 1
-    line = int(position["line"] or 1) - 1 - prolog(query).count("\n")
+    line = int(position["line"] or 1) - 1 - prolog(query, params).count("\n")
     before = sum(len(text) + 1 for text in query.split("\n")[: max(line, 0)])
     return min(max(before + int(position["column"]), 1), len(query) + 1)

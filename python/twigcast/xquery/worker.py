@@ -13,8 +13,9 @@ import sys
 from typing import Any, BinaryIO, Final
 
 from twigcast.errors import UnsupportedQuery
-from twigcast.reading.prolog import without_doctype
-from twigcast.xquery.exchange import Reply, Request, prolog
+from twigcast.reading.conversion import without_doctype
+from twigcast.registration import ParameterValue
+from twigcast.xquery.exchange import LIST_PREFIX, Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
 
 _CLOSED: Final = {
@@ -22,6 +23,8 @@ _CLOSED: Final = {
     "http://saxon.sf.net/feature/allow-external-functions": "false",
 }
 """Settings of Saxon: it reads nothing by address, and calls no functions of its host."""
+
+_INTEGERS: Final = ("int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger")
 
 _PLACE: Final = re.compile(r" of file:\S*?(?=:?\s)")
 """The name of a file in Saxon's messages; there is no such file."""
@@ -40,35 +43,54 @@ class Evaluator:
         self._parsed: tuple[bytes, Any] | None = None
 
     def answer(self, request: Request) -> Reply:
-        """Evaluates a request. Whatever goes wrong is in the reply."""
+        """Evaluates a request. Errors are in the reply."""
         try:
             refuse_unsafe(request.query)
-            return Reply(self._evaluate(request))
+            return self._evaluate(request)
         except UnsupportedQuery as error:
             return Reply(error=error.reason)
         except self._failure as error:
             return Reply(error=" ".join(_PLACE.sub("", str(error)).split()))
 
-    def _evaluate(self, request: Request) -> bytes | None:
+    def _evaluate(self, request: Request) -> Reply:
         runner = self._processor.new_xquery_processor()
         for prefix, uri in request.namespaces.items():
             runner.declare_namespace(prefix, uri)
-        # Saxon compiles a query only when it is run, so a small message stands in if there is none.
+        # Saxon compiles a query only when it is run, so a small placeholder is used if there is no message.
         document = self._parse(b"<none/>" if request.message is None else request.message)
         runner.set_context(xdm_item=document)
         runner.set_property("!omit-xml-declaration", "yes")
         runner.set_property("!indent", "no")
-        runner.set_query_content(prolog(request.query) + request.query)
+        for name, value in request.params.items():
+            is_list = not isinstance(value, str | int | float)
+            runner.set_parameter(f"{LIST_PREFIX}{name}" if is_list else name, self._value(value))
+        runner.set_query_content(prolog(request.query, request.params) + request.query)
         if request.message is None:
             self._compile(runner)
-            return None
+            return Reply()
         value = runner.run_query_to_value()
         if value is None or not value.size:
-            return None
-        return str(runner.run_query_to_string()).encode()
+            return Reply()
+        if request.is_condition:
+            return _condition(value)
+        # One truth value decides, as that of a condition does.
+        if value.size == 1 and (truth := _truth(value.item_at(0))) is not None:
+            return Reply(holds=truth)
+        return Reply(str(runner.run_query_to_string()).encode())
+
+    def _value(self, value: ParameterValue) -> Any:
+        """Returns a value of a parameter as Saxon has it."""
+        if isinstance(value, bool):
+            return self._processor.make_boolean_value(value)
+        if isinstance(value, str):
+            return self._processor.make_string_value(value)
+        if isinstance(value, int | float):
+            return self._processor.make_double_value(float(value))
+        # A sequence of several items as a parameter ends the process.
+        return self._processor.make_array([self._value(one) for one in value])
 
     def _compile(self, runner: Any) -> None:
-        """Compiles a query, ignoring errors that come of the message that stands in."""
+        """Compiles a query, ignoring errors that only its placeholder message causes."""
         try:
             runner.run_query_to_value()
         except self._failure as error:
@@ -80,6 +102,32 @@ class Evaluator:
             text = without_doctype(message).decode("utf-8-sig")
             self._parsed = message, self._processor.parse_xml(xml_text=text)
         return self._parsed[1]
+
+
+def _truth(item: Any) -> bool | None:
+    """Returns the value of an item that is a truth value; ``None`` of others."""
+    is_boolean = item.is_atomic and item.primitive_type_name.endswith("}boolean")
+    return item.string_value == "true" if is_boolean else None
+
+
+def _condition(value: Any) -> Reply:
+    """Returns whether a result, which is not empty, is true as ``boolean()`` of it is."""
+    first = value.item_at(0)
+    if first.is_node:
+        return Reply(holds=True)
+    if value.size > 1 or not first.is_atomic:
+        several = "FORG0006: the query is a condition, and several values are neither true nor false"
+        return Reply(error=several)
+    truth, text = _truth(first), first.string_value
+    if truth is not None:
+        return Reply(holds=truth)
+    kind = first.primitive_type_name.rpartition("}")[2]
+    if kind in {"double", "float", "decimal", "integer", *_INTEGERS}:
+        return Reply(holds=text != "NaN" and float(text.replace("INF", "inf")) != 0)
+    if kind in {"string", "untypedAtomic", "anyURI"}:
+        return Reply(holds=bool(text))
+    reason = f"FORG0006: the query is a condition, and a result of the type xs:{kind} is neither true nor false"
+    return Reply(error=reason)
 
 
 def is_static(reason: str) -> bool:

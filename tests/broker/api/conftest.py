@@ -11,7 +11,7 @@ import pytest
 from tests.broker.api.running import Party, RunningBroker
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.config import load
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 SETTINGS: dict[str, Any] = {
     "port": 0,

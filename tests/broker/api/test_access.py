@@ -47,6 +47,7 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("DELETE", "/subscriptions/{key}"): Scope.SUBSCRIBE,
     ("POST", "/subscriptions/{key}/pause"): Scope.SUBSCRIBE,
     ("POST", "/subscriptions/{key}/resume"): Scope.SUBSCRIBE,
+    ("POST", "/subscriptions/{key}/seek"): Scope.SUBSCRIBE,
     ("GET", "/subscriptions/{key}/errors"): Scope.SUBSCRIBE,
     ("GET", "/subscriptions/{key}/deliveries"): Scope.SUBSCRIBE,
     ("GET", "/subscriptions/{key}/feed"): Scope.SUBSCRIBE,
@@ -70,9 +71,16 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("DELETE", "/overlay/brokers/{name}"): "operator",
     ("POST", "/dead-letters/retry"): Scope.SUBSCRIBE,
     ("POST", "/dead-letters/delete"): Scope.SUBSCRIBE,
+    ("GET", "/consumers"): Scope.SUBSCRIBE,
+    ("GET", "/consumers/{subscriber}"): Scope.SUBSCRIBE,
+    ("POST", "/consumers/{subscriber}/purge"): Scope.SUBSCRIBE,
+    ("POST", "/consumers/{subscriber}/skip"): Scope.SUBSCRIBE,
+    ("POST", "/consumers/{subscriber}/seek"): Scope.SUBSCRIBE,
+    ("POST", "/consumers/{subscriber}/redrive"): Scope.SUBSCRIBE,
     ("GET", "/sources"): None,
     ("GET", "/sources/{name}"): None,
     ("GET", "/sources/{name}/feed"): None,
+    ("GET", "/sources/{name}/polls"): None,
     ("PUT", "/sources/{name}"): Scope.ADMIN,
     ("DELETE", "/sources/{name}"): Scope.ADMIN,
     ("POST", "/sources/{name}/pause"): Scope.ADMIN,
@@ -93,6 +101,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/subscriptions"): {"key": "theirs", "query": "/a"},
     ("PUT", "/subscriptions/{key}"): {"query": "/stolen"},
     ("PATCH", "/subscriptions/{key}"): {"query": "/stolen"},
+    ("POST", "/subscriptions/{key}/seek"): {"seq": 0},
     ("POST", "/check"): {"query": "/a"},
     ("POST", "/explain"): {"key": "mine", "xml": "<a/>"},
     ("POST", "/deliveries/ack"): {"subscriber": "mine", "up_to": "4000000000-1"},
@@ -172,6 +181,7 @@ def test_tenants_see_only_their_own(broker: RunningBroker) -> None:
     owner.subscribe("mine", "//secret-element")
     owner.ok("PUT", "/sources/mine", 201, json={"dtd": "<!ELEMENT secret-element ANY>"})
     seq = owner.publish("<secret-element>secret-text</secret-element>", id="secret-id", source="mine")["seq"]
+    delivery = owner.pull("mine", visibility=0.05)[0]["id"]
     rejected = owner.problem(
         "POST", "/messages", 422, "message-malformed", content=b"<secret-element>", headers={"Content-Type": "text/xml"}
     )["rejected"]
@@ -206,6 +216,15 @@ def test_tenants_see_only_their_own(broker: RunningBroker) -> None:
         "POST", "/subscriptions", 404, "not-found", json={"key": "t2", "query": "/a", "from": {"message": "secret-id"}}
     )
     assert all("secret" not in item["xml"] for item in other.pull("thief", wait=0.3))
+    # So is what a subscription begins anew with.
+    for target, status, code in (
+        ({"message": "secret-id"}, 404, "not-found"),
+        ({"delivery": delivery}, 409, "unknown-delivery"),
+    ):
+        other.problem("POST", "/subscriptions/thief/seek", status, code, json=target)
+    for target in ({"seq": 0}, {"seq": seq}):
+        other.ok("POST", "/subscriptions/thief/seek", json=target)
+        assert all("secret" not in item["xml"] for item in other.pull("thief", wait=0.3))
     for path in ("/tokens", "/statistics"):
         assert owner.name not in other.http.get(path).text
     other.problem("GET", "/tokens", 404, "not-found", params={"tenant": owner.name})
@@ -235,12 +254,18 @@ def test_ids_of_lanes_and_subscriptions_of_others_do_nothing(broker: RunningBrok
     owner.publish("<a/>")
     other.publish("<a/>")
     (theirs,) = owner.pull("mine", visibility=0.05)
-    for verb, more in (
-        ("ack", {"ids": [theirs["id"]]}),
-        ("nack", {"ids": [theirs["id"]]}),
-        ("ack", {"up_to": theirs["id"]}),
-    ):
-        other.ok("POST", f"/deliveries/{verb}", 204, json={"subscriber": "mine", **more})
+    other.ok("POST", "/deliveries/nack", 204, json={"subscriber": "mine", "ids": [theirs["id"]]})
+    for more in ({"ids": [theirs["id"]]}, {"up_to": theirs["id"]}):
+        body = {"subscriber": "mine", **more}
+        problem = other.problem("POST", "/deliveries/ack", 409, "unknown-delivery", json=body)
+        assert problem["newest"] is None
+    # Nor do they once the other has a delivery itself, which alone is named.
+    (own,) = other.pull("mine", visibility=0.05)
+    for more in ({"ids": [theirs["id"], own["id"]]}, {"up_to": theirs["id"]}):
+        body = {"subscriber": "mine", **more}
+        problem = other.problem("POST", "/deliveries/ack", 409, "unknown-delivery", json=body)
+        assert problem["newest"] == own["id"]
+    assert [item["id"] for item in other.pull("mine")] == [own["id"]]
     assert [item["id"] for item in owner.pull("mine")] == [theirs["id"]]
 
 

@@ -13,7 +13,16 @@ import httpx2
 import pytest
 
 from tests.broker.api.running import Party, RunningBroker, until
-from twigcast.broker.errors import Conflict, Forbidden, LimitReached, NotFound, TooLarge, TooMany, Unauthorized
+from twigcast.broker.errors import (
+    Conflict,
+    Forbidden,
+    LimitReached,
+    TooLarge,
+    TooMany,
+    Unauthorized,
+    UnknownDelivery,
+    UnknownObject,
+)
 from twigcast.broker.model import Scope
 from twigcast.client import (
     Accepted,
@@ -27,7 +36,7 @@ from twigcast.client import (
     Unreachable,
     Webhook,
 )
-from twigcast.client.events import EventParser, ReceivedEvents
+from twigcast.client.transport import EventParser, ReceivedEvents
 from twigcast.errors import MalformedMessage, QuerySyntaxError, UndeclaredPrefix, UnreadableMessage
 
 QUICK = Retries(attempts=3, first_wait=0.01)
@@ -82,9 +91,13 @@ def test_the_life_of_a_subscription(client: Client) -> None:
     assert [item.key for item in client.subscriptions(subscriber="desk")] == ["k"]
     hook = client.subscribe("hook", "/a", webhook=Webhook("http://127.0.0.1:9/", "secret"))
     assert (hook.kind, hook.url) == ("webhook", "http://127.0.0.1:9/")
+    settings = {"kind": "webhook", "url": "http://127.0.0.1:9/"}
+    assert client.replace("hook", "/b", delivery=settings).delivery == {**hook.delivery, "signed": False}
+    with pytest.raises(ValueError, match="either webhook or delivery"):
+        client.replace("hook", "/b", webhook=Webhook("http://127.0.0.1:9/"), delivery=settings)
     assert "secret" not in repr(Webhook("http://127.0.0.1:9/", "secret"))
     client.unsubscribe("k")
-    with pytest.raises(NotFound):
+    with pytest.raises(UnknownObject):
         client.subscription("k")
     outcome = client.import_subscriptions([{"key": "1", "query": "/a"}, {"key": "2", "query": "/["}])
     assert (outcome.added, outcome.refused) == (1, 1)
@@ -125,7 +138,7 @@ def test_problems_are_errors(client: Client, party: Party, broker: RunningBroker
     client.subscribe("k", "/a")
     with pytest.raises(Conflict):
         client.subscribe("k", "/a")
-    with pytest.raises(NotFound):
+    with pytest.raises(UnknownObject):
         client.pull("nobody")
     with Client(party.url, "tc_nope") as other, pytest.raises(Unauthorized):
         other.messages()
@@ -171,6 +184,31 @@ def test_a_stream_acknowledges_what_is_done(client: Client) -> None:
         until(lambda: client.subscription("k").pending == 0)
 
 
+def test_a_stream_goes_on_from_where_its_subscription_begins_anew(client: Client) -> None:
+    client.subscribe("k", "/a")
+    for n in range(4):
+        client.publish(f"<a>{n}</a>")
+    with contextlib.closing(client.stream("k")) as stream:
+        got = [next(stream) for _ in range(4)]
+        assert client.seek("k", got[1]).key == "k"
+        assert [next(stream).id for _ in range(3)] == [item.id for item in got[1:]]
+        client.seek("k", "now")
+        client.publish("<a>new</a>")
+        assert next(stream).xml == "<a>new</a>"
+    assert [item.xml for item in client.deliveries("k", wait=0.3)] == ["<a>new</a>"]
+    client.seek("k", got[0].received)
+    assert len(client.pull("k", wait=5)) > 0
+
+
+def test_an_unknown_delivery_is_refused_with_the_newest_valid(client: Client) -> None:
+    client.subscribe("k", "/a")
+    client.publish("<a/>")
+    (delivery,) = client.pull("k")
+    with pytest.raises(UnknownDelivery) as refused:
+        client.acknowledge_up_to("k", f"7{delivery.id}")
+    assert refused.value.newest == delivery.id
+
+
 def test_the_client_for_event_loops(party_on_each_store: Party) -> None:
     party = party_on_each_store
 
@@ -185,7 +223,7 @@ def test_the_client_for_event_loops(party_on_each_store: Party) -> None:
             got += [item.xml async for item in client.deliveries("k", wait=0.5)]
             assert (await client.subscription("k")).pending == 0
             assert [item.key async for item in client.subscriptions()] == ["k"]
-            with pytest.raises(NotFound):
+            with pytest.raises(UnknownObject):
                 await client.unsubscribe("nobody")
             return got
 
@@ -285,7 +323,7 @@ def test_a_stream_goes_on_after_a_break_and_gives_nothing_twice() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
 def test_events_may_be_cut_anywhere(size: int) -> None:
     data = b"retry: 5\n\n" + event(1) + b":\n\n" + event(2)
-    parser = EventParser()
+    parser = EventParser(ReceivedEvents(None))
     results: list[Delivery | None] = []
     for start in range(0, len(data), size):
         results += parser.feed(data[start : start + size])
@@ -295,7 +333,7 @@ def test_events_may_be_cut_anywhere(size: int) -> None:
 
 def test_what_was_seen_is_remembered_within_bounds() -> None:
     seen = ReceivedEvents(None)
-    parser = EventParser()
+    parser = EventParser(seen)
     for number in range(1, 25_001):
         (delivery,) = parser.feed(event(number))
         assert delivery is not None

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from twigcast.broker.api.connection import Connection
-from twigcast.broker.api.stream import EventStream
+from twigcast.broker.api.stream import Connection, EventStream
 
 
 class Gate:
@@ -156,7 +155,10 @@ class Surroundings(SimpleNamespace):
     def events(self, deliveries: Sequence[bytes], *, bodies: bool) -> bytes:
         return b"".join(deliveries)
 
-    def handed_over(self, _: int, deliveries: Sequence[bytes]) -> None:
+    def seek_count(self, _: int) -> int:
+        return 0
+
+    def handed_over(self, _: int, deliveries: Sequence[bytes], seeks: int) -> None:
         self.done += deliveries
 
 

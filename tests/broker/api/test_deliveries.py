@@ -175,14 +175,62 @@ def test_what_makes_no_sense_is_refused(party: Party, method: str, path: str, mo
     party.problem(method, path, 422, "invalid", **more)
 
 
-def test_acknowledging_what_is_not_there_is_passed_over(party: Party) -> None:
+def test_acknowledging_what_was_not_handed_out_is_refused(party: Party) -> None:
     party.subscribe("k", "/a")
-    party.publish("<a/>")
-    ack(party, "k", "1-1", "4611686018427387904-1", "0-0")
-    assert pending(party, "k") == 1
+    party.subscribe("other", "/a")
+    for _ in range(2):
+        party.publish("<a/>")
+    (mine,) = party.pull("k", limit=1)
+    foreign = party.pull("other")[0]["id"]
+    for wrong in ("4611686018427387904-1", "0-0", foreign):
+        for body in ({"ids": [mine["id"], wrong]}, {"up_to": wrong}):
+            problem = party.problem(
+                "POST", "/deliveries/ack", 409, "unknown-delivery", json={"subscriber": "k", **body}
+            )
+            assert problem["newest"] == mine["id"]
+    assert pending(party, "k") == 2
+
+
+def test_a_subscription_begins_anew(party_on_each_store: Party) -> None:
+    party = party_on_each_store
+    party.subscribe("k", "/a")
+    for n in range(3):
+        party.publish(f"<a>{n}</a>", id=f"m{n}")
+    first, second, third = party.pull("k")
+    ack(party, "k", *(item["id"] for item in (first, second, third)))
+
+    def seek(**target: Any) -> list[str]:
+        party.ok("POST", "/subscriptions/k/seek", json=target)
+        return [item["xml"] for item in party.pull("k", wait=0 if "now" in target else 5)]
+
+    assert seek(delivery=second["id"]) == ["<a>1</a>", "<a>2</a>"]
+    assert seek(now=True) == []
+    assert seek(seq=0) == ["<a>0</a>", "<a>1</a>", "<a>2</a>"]
+    assert seek(message="m2") == ["<a>2</a>"]
+    assert seek(after=first["seq"]) == ["<a>1</a>", "<a>2</a>"]
+    assert seek(time=first["received"])[-1] == "<a>2</a>"
+    party.problem("POST", "/subscriptions/k/seek", 422, "invalid", json={})
+    party.problem("POST", "/subscriptions/k/seek", 422, "invalid", json={"now": True, "seq": 1})
+    party.problem("POST", "/subscriptions/k/seek", 404, "not-found", json={"message": "none"})
+    for wrong in (f"7{third['id']}", f"{third['id']}7"):
+        problem = party.problem("POST", "/subscriptions/k/seek", 409, "unknown-delivery", json={"delivery": wrong})
+        assert problem["newest"] == third["id"]
 
 
 # --- Server-Sent Events -----------------------------------------------------------------------------------------------
+
+
+def test_a_stream_with_an_id_from_another_life_of_the_store_begins_with_what_is_pending(party: Party) -> None:
+    party.subscribe("k", "/a")
+    for n in range(2):
+        party.publish(f"<a>{n}</a>")
+    number = party.pull("k", limit=1, visibility=0.01)[0]["id"].partition("-")[2]
+    for last in ("4000000000-1", f"4000000000-{number}", "1-4000000000"):
+        with events(party, "k", {"Last-Event-ID": last}) as stream:
+            assert stream.next()["xml"] == "<a>0</a>", last
+    with open_socket(party, "k", last_event_id="4000000000-1") as websocket:
+        assert json.loads(websocket.recv(timeout=5))["xml"] == "<a>0</a>"
+    assert pending(party, "k") == 2
 
 
 def test_a_stream_gives_what_is_pending_and_what_comes(party_on_each_store: Party) -> None:

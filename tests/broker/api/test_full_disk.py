@@ -12,7 +12,7 @@ from tests.broker.api.running import RunningBroker, check_problem, until
 from tests.broker.store.test_faults import small_disk
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.config import load
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 
 def run_full(address: str, ballast: Path) -> None:
@@ -30,7 +30,7 @@ def run_full(address: str, ballast: Path) -> None:
                 break
             accepted.append(f"m{number}")
         result = check_problem(answer, 507, "store-full")
-        assert "no room" in result["detail"]
+        assert "no space" in result["detail"]
         assert "retry-after" in answer.headers
         for _ in range(3):
             assert party.http.post("/messages", content=body).status_code == 507

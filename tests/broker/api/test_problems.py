@@ -15,7 +15,7 @@ import pytest
 from tests.broker.api.running import Party, RunningBroker, check_problem, until
 from twigcast.broker import errors, logs
 from twigcast.broker.api import problems
-from twigcast.broker.api.hosts import Hosts
+from twigcast.broker.api.app import Hosts
 from twigcast.broker.config import load
 from twigcast.broker.errors import BrokerError, LimitReached, StoreFull, StoreUnavailable, TooMany
 from twigcast.errors import (

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.broker.api.running import Party, RunningBroker, check_problem
+from tests.broker.api.running import Party, RunningBroker, check_problem, until
 from twigcast.broker import options
 from twigcast.broker.api import queries
 from twigcast.broker.model import Scope
@@ -51,6 +51,43 @@ def test_a_life(party_on_each_store: Party) -> None:
     for method, path in [("GET", at("k")), ("DELETE", at("k")), ("POST", f"{at('k')}/pause"), ("PATCH", at("k"))]:
         party.problem(method, path, 404, "not-found", **({"json": {}} if method == "PATCH" else {}))
     party.problem("GET", "/deliveries", 404, "not-found", params={"subscriber": "k"})
+
+
+def test_numbers_with_exponents_are_asked_for_by_a_field(party: Party) -> None:
+    heavy = {"query": "//planet[@mass > 1000000]", "numbers": "xs:double"}
+    assert party.ok("POST", "/subscriptions", 201, json={"key": "read", **heavy})["dialect"] == "doubles"
+    assert party.subscribe("unread", heavy["query"])["dialect"] == "xpath"
+    party.publish("<planet mass='5.97e24'/>")
+    assert [party.ok("GET", at(key))["pending"] for key in ("read", "unread")] == [1, 0]
+    assert party.ok("PATCH", at("unread"), json={"numbers": "xs:double"})["dialect"] == "doubles"
+    assert party.ok("PUT", at("read"), json={"query": heavy["query"]})["dialect"] == "xpath"
+    assert "xs:double" in party.ok("POST", "/check", json=heavy)["normal_form"]
+    explained = party.ok("POST", "/explain", json={**heavy, "xml": "<planet mass='5.97e24'/>"})
+    assert [one["matches"] for one in explained["explanations"]] == [True]
+    for wrong in ({"numbers": "double"}, {"numbers": "xs:double", "dialect": "legacy"}):
+        party.problem("POST", "/subscriptions", 422, "invalid", json={"key": "k", "query": "//a", **wrong})
+
+
+def test_parameters_are_beside_the_query(party_on_each_store: Party) -> None:
+    party, query = party_on_each_store, "//a[@k = $k and @n >= $n]"
+    params = {"k": ["storm", "it's"], "n": 2.5}
+    assert (
+        party.ok("POST", "/subscriptions", 201, json={"key": "k", "query": query, "params": params})["params"] == params
+    )
+    party.publish("<r><a k='storm' n='3'/></r>")
+    party.publish("<r><a k='storm' n='2'/></r>")
+    assert party.ok("GET", at("k"))["pending"] == 1
+    assert party.ok("GET", at("k"))["params"] == params
+    assert party.ok("PATCH", at("k"), json={"params": {"k": "storm", "n": 1}})["params"] == {"k": "storm", "n": 1}
+    party.publish("<r><a k='storm' n='2'/></r>")
+    assert party.ok("GET", at("k"))["pending"] == 2
+    exported = [json.loads(line) for line in party.http.get("/subscriptions/export").text.splitlines()]
+    assert [line["params"] for line in exported] == [{"k": "storm", "n": 1}]
+    assert party.ok("POST", "/check", json={"query": query, "params": params})["valid"]
+    assert "$n" in party.ok("POST", "/check", json={"query": query, "params": {"k": 1}})["reason"]
+    explained = {"key": "k", "xml": "<r><a k='storm' n='2'/></r>"}
+    assert party.ok("POST", "/explain", json=explained)["explanations"][0]["matches"]
+    party.problem("PUT", at("k"), 422, "query-syntax", json={"query": "//a[@k = $k]"})
 
 
 def test_put_makes_what_is_not_there(party: Party) -> None:
@@ -438,6 +475,9 @@ def test_xquery(party_on_each_store: Party) -> None:
     query = "for $a in /o/a group by $k := $a/@k order by $k return <k name='{$k}'>{ count($a) }</k>"
     party.subscribe("k", query, dialect="xquery")
     checked = party.ok("POST", "/check", json={"query": query, "dialect": "xquery"})
+    assert (checked["valid"], checked["route"]) == (True, "automaton"), "the engine can read it"
+    external = query.replace("count($a)", "format-integer(count($a), '1')")
+    checked = party.ok("POST", "/check", json={"query": external, "dialect": "xquery"})
     assert (checked["valid"], checked["route"]) == (True, "xquery")
     wrong = party.ok("POST", "/check", json={"query": "for $a in /o group by", "dialect": "xquery"})
     assert (wrong["valid"], wrong["code"]) == (False, "query-syntax")
@@ -514,3 +554,66 @@ def test_explain_goes_through_all_rules_of_a_subscriber(party: Party, monkeypatc
 )
 def test_questions_that_cannot_be_answered(party: Party, body: dict[str, Any], status: int, code: str) -> None:
     party.problem("POST", "/explain", status, code, json=body)
+
+
+# --- when too much waits ----------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_set_changed_exported_and_imported(party: Party) -> None:
+    assert party.subscribe("usual", "/a")["overflow"] == "suspend"
+    assert party.subscribe("k", "/a", overflow="refuse")["overflow"] == "refuse"
+    assert party.ok("PATCH", "/subscriptions/k", json={"overflow": "drop_oldest"})["overflow"] == "drop_oldest"
+    assert party.ok("PATCH", "/subscriptions/k", json={"query": "/b"})["overflow"] == "drop_oldest"
+    exported = party.http.get("/subscriptions/export").text
+    assert [json.loads(line).get("overflow") for line in exported.splitlines()] == ["drop_oldest", None]
+    changed = exported.replace("drop_oldest", "dead_letter")
+    headers = {"Content-Type": "application/x-ndjson"}
+    party.ok("POST", "/subscriptions/import?replace=true", content=changed, headers=headers)
+    assert party.ok("GET", "/subscriptions/k")["overflow"] == "dead_letter"
+    assert party.ok("PUT", "/subscriptions/k", json={"query": "/b"})["overflow"] == "suspend"
+    party.problem("PATCH", "/subscriptions/k", 422, "invalid", json={"overflow": "explode"})
+
+
+def test_a_publisher_is_told_that_a_subscriber_has_too_much(broker: RunningBroker) -> None:
+    party = broker.party(pending_max=3)
+    party.subscribe("k", "/a", overflow="refuse")
+    for _ in range(4):
+        party.publish("<a/>")
+    response = party.http.post("/messages", content=b"<a/>", headers={"Content-Type": "application/xml"})
+    assert check_problem(response, 429, "queue-full")["detail"].startswith("nothing was stored")
+    assert response.headers["retry-after"] == "1"
+    party.publish("<b/>")
+    party.ok("POST", "/subscriptions/k/seek", json={"now": True})
+    xml = {"Content-Type": "application/xml"}
+    until(lambda: party.http.post("/messages", content=b"<a/>", headers=xml).status_code in (200, 201))
+
+
+def test_a_subscription_shows_what_it_misses_until_it_has_it(broker: RunningBroker) -> None:
+    party = broker.party(pending_max=3)
+    party.subscribe("k", "/a")
+    sent = [party.publish("<a/>")["seq"] for _ in range(8)]
+    suspended = party.ok("GET", "/subscriptions/k")
+    assert suspended["state"] == "suspended"
+    assert suspended["missed_from"] in sent
+    got: list[int] = []
+    while len(got) < len(sent):
+        some = party.pull("k", wait=10)
+        party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in some]})
+        got += [item["seq"] for item in some]
+    assert got == sent
+    until(lambda: party.ok("GET", "/subscriptions/k")["state"] == "active")
+
+
+@pytest.mark.parametrize("declaration", ["", "<?xml version='1.0'?>", "<?xml version='1.0'?>\n"])
+def test_stored_messages_are_explained_with_their_ids_and_places_as_handed_out(party: Party, declaration: str) -> None:
+    body = f"{declaration}<!DOCTYPE r [<!ATTLIST i k ID #IMPLIED>]><r><i k='x'>1</i></r>"
+    seq = party.publish(body)["seq"]
+    handed_out = body.replace("<!DOCTYPE r [<!ATTLIST i k ID #IMPLIED>]>", "")
+    assert party.ok("GET", f"/messages/{seq}")["xml"] == handed_out
+    for query in ("id('x')", "id('x')[. = '2']", "//i[@k = 'y']"):
+        stored = party.ok("POST", "/explain", json={"query": query, "seq": seq})["explanations"][0]
+        sent = party.ok("POST", "/explain", json={"query": query, "xml": body})["explanations"][0]
+        assert stored["matches"] == sent["matches"] == (query == "id('x')")
+        assert "DOCTYPE" not in json.dumps(stored)
+    plain = party.ok("POST", "/explain", json={"query": query, "xml": handed_out})["explanations"][0]
+    assert stored == plain

@@ -17,7 +17,7 @@ import uvicorn
 from lxml import html
 
 from twigcast.broker.api.app import create_app
-from twigcast.broker.broker import Broker
+from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.config import Settings, load
 from twigcast.broker.console import console_router
 from twigcast.broker.delivery.addresses import UrlPolicy
@@ -30,7 +30,7 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 from twigcast.broker.tokens import create_token
 
 T = TypeVar("T")
@@ -139,11 +139,7 @@ class BrokerWithConsole:
         """Collects what is revived from now on."""
         seen: list[QueuedDelivery] = []
 
-        class Watch:
-            def on_deliveries(self, queue_ids: object) -> None: ...
-
-            def on_subscriptions(self, changed: object, removed: object) -> None: ...
-
+        class Watch(CommitListener):
             def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
                 seen.extend(deliveries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person
 from twigcast.broker.console.sources import LATELY_SECONDS, LOOKED_AT, lately
-from twigcast.broker.model import Scope
-from twigcast.broker.store.records import MessageSummary
+from twigcast.broker.model import MessageSummary, Scope
+from twigcast.broker.sources.reports import PollReport
+from twigcast.errors import MalformedMessage
 
 ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
 
@@ -82,6 +84,39 @@ def test_sources_are_registered_paused_and_deleted(party: Party) -> None:
     page = person.submit(page.form("/console/sources/resume", name="feed"))
     page = person.submit(page.form("/console/sources/delete", name="feed"))
     assert store.source(party.tenant_id, "feed") is None
+
+
+def test_a_source_shows_its_polls_and_takes_settings(party: Party) -> None:
+    person = party.person
+    page = person.get("/console/sources")
+    form = page.form("/console/sources/add")
+    page = person.submit(form, {"follow": "nonsense"}, name="feed", url="http://127.0.0.1:9/feed")
+    assert page.status == 422
+    types = {"follow": "application/cap+xml, text/xml"}
+    page = person.submit(page.form("/console/sources/add"), types, updates="updated")
+    source = party.broker.store.source(party.tenant_id, "feed")
+    assert source is not None
+    assert (source.updates, source.follow) == ("updated", ["application/cap+xml", "text/xml"])
+    page = person.get("/console/sources/one?name=feed")
+    assert "No polls yet" in page.words
+    report = PollReport(time.time() - 90, status=200, took=3, updated=1, warnings=["junk behind the feed"])
+    report.skipped["known"] = 7
+    report.refuse("g-9", MalformedMessage(4, 2, "no such entity"))
+    state = {"reports": [report.as_dict()], "warnings": report.warnings, "last_poll": report.at}
+    party.broker.do(party.broker.broker.change(lambda t: t.set_source_state(source.id, state)))
+    assert "took 3, updated 1, refused 1" in person.get("/console/sources").words
+    page = person.get("/console/sources/one?name=feed")
+    for shown in ("7 known", "line 4, column 2: no such entity g-9", "junk behind the feed", "application/cap+xml"):
+        assert shown in page.words + " ".join(page.tree.xpath("//input/@value")), shown
+    fields = {"updates": "content", "follow": "", "follow_hosts": "a.example *"}
+    page = person.submit(page.form("/console/sources/change"), fields)
+    changed = party.broker.store.source(party.tenant_id, "feed")
+    assert changed is not None
+    assert (changed.updates, changed.follow, changed.follow_hosts) == ("content", (), ["a.example", "*"])
+    assert (changed.url, changed.state) == (source.url, state)
+    page = person.submit(page.form("/console/sources/change"), follow_hosts="not/a/host")
+    assert page.status == 422
+    assert person.get("/console/sources/one?name=none").status == 404
 
 
 def test_sources_tell_what_they_published_lately(party: Party) -> None:

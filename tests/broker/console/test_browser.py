@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.broker.console.chromium import DESKTOP, PHONE, Watched, chromium
 from tests.broker.console.running import BrokerWithConsole
-from twigcast.broker.model import SubscriptionState
+from twigcast.broker.model import Source, SubscriptionState
+from twigcast.broker.sources.reports import PollReport, Refusal
 
 ALERT = "<alert><area>harbour</area><severity>high</severity></alert>"
 CALM = "<alert><area>inland</area><severity>low</severity></alert>"
@@ -179,9 +180,12 @@ PAGES = [
     "/console/subscriptions",
     "/console/subscriptions/one?key=a%20" + LONG,
     "/console/subscriptions/new",
+    "/console/consumers",
+    "/console/consumers?subscriber=a%20" + LONG,
     "/console/workbench?query=//area&message={seq}",
     "/console/workbench?query=//area[" + LONG,
     "/console/sources",
+    "/console/sources/one?name=" + LONG,
     "/console/dead-letters",
     "/console/dead-letters/one?id={letter}",
     "/console/rejected",
@@ -258,6 +262,12 @@ def _long_things(broker: BrokerWithConsole) -> dict[str, int]:
         existing = broker.store.subscription(1, f"b {LONG}")
         assert existing is not None
         broker.do(broker.broker.set_state(existing, SubscriptionState.SUSPENDED, LONG))
+        feed = Source(0, 1, LONG, "atom", f"http://x.example/{LONG}", follow=[LONG], follow_hosts=[LONG])
+        source = broker.do(broker.broker.change(lambda transaction: transaction.put_source(feed)))
+        report = PollReport(1.0, took=3, refused=[Refusal(LONG, LONG, 1, 2)], refused_count=30, warnings=[LONG])
+        report.skipped[LONG] = 7
+        state = {"last_poll": 1.0, "last_error": LONG, "warnings": [LONG], "reports": [report.as_dict()]}
+        broker.do(broker.broker.change(lambda transaction: transaction.set_source_state(source.id, state)))
     rejected = [one.id for one in broker.store.rejected(1, limit=2)]
     return {
         "seq": broker.store.messages(1, limit=1)[0].seq,

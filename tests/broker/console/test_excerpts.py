@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twigcast import SubscriptionSet
-from twigcast.broker.console.rejected import AROUND, LINE_CHARACTERS_MAX, Excerpt, excerpt
+from twigcast.broker.console.failures import AROUND, LINE_CHARACTERS_MAX, Excerpt, excerpt
 from twigcast.errors import RejectedMessage
 
 

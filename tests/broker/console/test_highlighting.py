@@ -15,7 +15,7 @@ from lxml import etree
 
 from twigcast.answers import Node
 from twigcast.broker.console.highlighting import ROW_CHARACTERS_MAX, MessageLayout, lay_out
-from twigcast.broker.console.markup import parts, tokens
+from twigcast.markup import parts, tokens
 from twigcast.subscriptions import SubscriptionSet
 
 

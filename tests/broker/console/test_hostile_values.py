@@ -10,6 +10,8 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import Page
 from twigcast.broker.console.pages import HEADERS
+from twigcast.broker.model import Source
+from twigcast.broker.sources.reports import PollReport, Refusal
 
 EVIL = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>&amp;</textarea></title></pre>{{7*7}}"
 BIDI = "\u202egpj.exe"
@@ -36,6 +38,9 @@ PAGES = [
     "/console/workbench?key={evil}&message={seq}",
     "/console/workbench?query=for $a in //a return <r>{{ $a/b }}</r>",
     "/console/sources",
+    "/console/consumers",
+    "/console/consumers?subscriber={evil}",
+    "/console/sources/one?name={evil}",
     "/console/dead-letters",
     "/console/dead-letters?key={evil}",
     "/console/dead-letters/one?id={letter}",
@@ -61,12 +66,19 @@ def addresses(party: Party) -> list[str]:
     tenant_id = party.tenant_id
 
     def put(transaction: object) -> object:
-        return transaction.put_source(  # type: ignore[attr-defined]
-            tenant_id, EVIL, kind="rss", url=f"http://x.example/{EVIL}", interval=60, dtd=EVIL, paused=False
-        )
+        url = f"http://x.example/{EVIL}"
+        source = Source(0, tenant_id, EVIL, "rss", url, 60, EVIL, follow=[EVIL], follow_hosts=[EVIL])
+        return transaction.put_source(source)  # type: ignore[attr-defined]
 
     source = broker.do(broker.broker.change(put))
-    broker.do(broker.broker.change(lambda t: t.set_source_state(source.id, {"last_error": EVIL, "failures": 3})))  # type: ignore[attr-defined]
+    report = PollReport(1.0, warnings=[EVIL], error=EVIL, refused=[Refusal(EVIL, EVIL, 1, 2)], refused_count=1)
+    state = {
+        "last_error": EVIL,
+        "failures": 3,
+        "warnings": [EVIL],
+        "reports": [report.as_dict() | {"skipped": {EVIL: 1}}],
+    }
+    broker.do(broker.broker.change(lambda t: t.set_source_state(source.id, state)))  # type: ignore[attr-defined]
     broker.token(tenant_id=party.tenant_id, name=EVIL)
     return [
         address.format(evil=quote(EVIL, safe=""), seq=seq, letter=letter, rejected=rejected).replace(" ", "%20")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person
-from twigcast.broker.console.sessions import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, SignInSessions
+from twigcast.broker.console.requests import IDLE_SECONDS, LIFE_SECONDS, SESSIONS_MAX, SignInSessions
 from twigcast.broker.model import Scope
 
 
@@ -127,11 +127,17 @@ def test_a_deleted_token_ends_its_sessions(new_party: Callable[..., Party], runn
         "/console/subscriptions/edit",
         "/console/subscriptions/pause",
         "/console/subscriptions/resume",
+        "/console/subscriptions/seek",
         "/console/subscriptions/delete",
         "/console/sources/add",
+        "/console/sources/change",
         "/console/sources/pause",
         "/console/sources/resume",
         "/console/sources/delete",
+        "/console/consumers/purge",
+        "/console/consumers/skip",
+        "/console/consumers/seek",
+        "/console/consumers/redrive",
         "/console/dead-letters/retry",
         "/console/dead-letters/remove",
         "/console/rejected/remove",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.broker import Broker
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 OpenBroker = Callable[[], Awaitable[Broker]]
 

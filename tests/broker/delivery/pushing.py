@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.host_scheduler import Backoff, HostLimits
 from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.push import PushSettings
 from twigcast.broker.delivery.websub_hub import LeaseBounds
@@ -24,7 +23,7 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.broker.outbound import OutboundServices, OutboundSettings
-from twigcast.broker.sources.schedule import PollSettings
+from twigcast.broker.sources.poll import PollSettings
 
 TENANT = 1
 

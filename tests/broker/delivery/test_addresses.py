@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.delivery.receiver import Got, Receiver, Reply
-from twigcast.broker.delivery.addresses import HostNotFound, Resolver, UrlPolicy, is_public, parse_url
+from twigcast.broker.delivery.addresses import Resolver, UnresolvedHost, UrlPolicy, is_public, parse_url
 from twigcast.broker.delivery.http_client import HttpClient, RequestFailed, ResponseTooLarge, Timeouts
 from twigcast.broker.errors import UrlRefused
 from twigcast.broker.feed_addresses import Capabilities, FeedName
@@ -222,7 +222,7 @@ def test_answers_are_bounded_packed_and_unpacked() -> None:
 def test_a_name_that_hangs_in_the_resolver_fails_like_one_that_is_not_there() -> None:
     async def run() -> None:
         policy = UrlPolicy(resolver=resolving())
-        with pytest.raises(HostNotFound):
+        with pytest.raises(UnresolvedHost):
             await policy.addresses("nowhere.example", 80)
         http_client = HttpClient(policy)
         with pytest.raises(RequestFailed, match="does not resolve"):

@@ -19,7 +19,7 @@ from twigcast.broker.api import atom
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.atom import AtomContent, FeedLinks, write_feed
 from twigcast.broker.feed_addresses import Capabilities, FeedName, parse_feed_url
-from twigcast.broker.model import StoredMessage, SubscriptionState
+from twigcast.broker.model import Source, StoredMessage, SubscriptionState
 
 pytestmark = pytest.mark.anyio
 
@@ -212,9 +212,7 @@ async def test_pages_hold_every_entry_once(broker: Broker) -> None:
     async with running(broker) as outbound, client_of(broker, outbound) as client:
         await subscribe(broker, "k", None)
         await publish(broker, *(f"<a>{number}</a>" for number in range(23)), source="gauges")
-        await broker.change(
-            lambda t: t.put_source(1, "gauges", kind="push", url=None, interval=60, dtd=None, paused=False)
-        )
+        await broker.change(lambda t: t.put_source(Source(0, 1, "gauges", "push", interval=60)))
         await publish(broker, "<a>elsewhere</a>", source="other")
         of_subscription = f"{await feed_url(client, 'k')}?limit=5"
         of_source = f"{await feed_url(client, 'gauges', 'sources')}?limit=5"

@@ -6,23 +6,22 @@ import asyncio
 import gzip
 import random
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from tests.broker.delivery.conftest import OpenBroker, both_stores
+from tests.broker.delivery.feed_site import Site, ids, register, rounds, rss, source, state, stored
 from tests.broker.delivery.http_face import client_of
 from tests.broker.delivery.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.delivery.receiver import HANG, Got, Receiver, Reply
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.http_client import Timeouts
-from twigcast.broker.model import Source, SourceKind, StoredMessage
-from twigcast.broker.sources import schedule
-from twigcast.broker.sources.poll import PollLimits
-from twigcast.broker.sources.schedule import PollSettings
+from twigcast.broker.model import Source
+from twigcast.broker.sources import poll as polling
+from twigcast.broker.sources.poll import PollLimits, PollSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -30,69 +29,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _attentive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources that are registered are seen soon; the API tells at once, these tests do not."""
-    monkeypatch.setattr(schedule, "_CHECK_SECONDS", 0.05)
-
-
-def rss(*names: str) -> bytes:
-    items = "".join(f"<item><guid>{name}</guid><title>{name}</title></item>" for name in names)
-    return f"<rss version='2.0'><channel>{items}</channel></rss>".encode()
-
-
-@dataclass
-class Site:
-    """A server of one feed, that knows what a validator is."""
-
-    body: bytes = b""
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    validates: bool = True
-    server: Receiver = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.server = Receiver(self.reply)
-
-    def reply(self, got: Got) -> Reply:
-        tag = f'"{hash(self.body)}"'
-        if self.status != 200:
-            return Reply(self.status, self.headers)
-        if self.validates and got.headers.get("if-none-match") == tag:
-            return Reply(304)
-        return Reply(200, {"ETag": tag, **self.headers} if self.validates else self.headers, self.body)
-
-    @property
-    def statuses(self) -> int:
-        return len(self.server.got)
-
-
-async def register(
-    broker: Broker, url: str, kind: SourceKind = "rss", *, interval: float = 0.05, name: str = "feed"
-) -> Source:
-    return await broker.change(
-        lambda t: t.put_source(TENANT, name, kind=kind, url=url, interval=interval, dtd=None, paused=False)
-    )
-
-
-def source(broker: Broker, name: str = "feed") -> Source:
-    result = broker.store.source(TENANT, name)
-    assert result is not None
-    return result
-
-
-def state(broker: Broker) -> dict[str, Any]:
-    return dict(source(broker).state)
-
-
-def stored(broker: Broker) -> list[StoredMessage]:
-    return broker.store.messages(TENANT, limit=1_000)
-
-
-def ids(broker: Broker) -> list[str]:
-    return [message.message_id for message in stored(broker)]
-
-
-async def rounds(site: Site, number: int = 2) -> None:
-    """Let some more polls come to their end."""
-    await site.server.count(len(site.server.got) + number)
+    monkeypatch.setattr(polling, "_CHECK_SECONDS", 0.05)
 
 
 async def test_new_entries_are_published_once_oldest_first(broker: Broker) -> None:
@@ -310,9 +247,7 @@ async def test_sources_come_change_pause_and_go(broker: Broker) -> None:
         two.body = rss("3")
         outbound.poller.poll_now(url=two.server.url)
         await until(lambda: ids(broker) == ["1", "2", "3"])
-        await broker.change(
-            lambda t: t.put_source(TENANT, "feed", kind="rss", url=two.server.url, interval=0.05, dtd=None, paused=True)
-        )
+        await broker.change(lambda t: t.put_source(Source(0, TENANT, "feed", "rss", two.server.url, 0.05, paused=True)))
         await asyncio.sleep(0.2)
         before = len(two.server.got)
         await asyncio.sleep(0.2)
@@ -384,7 +319,7 @@ async def test_random_feeds_lose_nothing_and_double_nothing(broker: Broker) -> N
 async def test_sources_are_polled_as_soon_as_they_are_registered(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "_CHECK_SECONDS", 3_600.0)
+    monkeypatch.setattr(polling, "_CHECK_SECONDS", 3_600.0)
     site = Site(rss("1"))
     async with site.server, running(broker) as outbound, client_of(broker, outbound) as client:
         body = {"kind": "rss", "url": site.server.url, "interval": 3_600}

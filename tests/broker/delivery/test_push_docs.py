@@ -63,6 +63,7 @@ def _wait_for(broker: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
     text = (REPOSITORY / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")

@@ -18,9 +18,8 @@ from tests.broker.delivery.pushing import errors, letters, now, publish, quick, 
 from tests.broker.delivery.receiver import DROP, HANG, Got, Receiver, Reply, answers
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
-from twigcast.broker.delivery.host_scheduler import HostLimits
-from twigcast.broker.delivery.http_client import Timeouts
+from twigcast.broker.delivery.host_scheduler import Backoff, HostLimits
+from twigcast.broker.delivery.http_client import Timeouts, parse_retry_after
 from twigcast.broker.delivery.webhook import sign, verify
 from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.broker.outbound import OutboundSettings

@@ -23,9 +23,8 @@ from tests.broker.delivery.test_atom import A, checked, contents
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.websub_hub import LeaseBounds
-from twigcast.broker.model import StoredSubscription, SubscriptionState
+from twigcast.broker.model import Source, StoredSubscription, SubscriptionState, WebSubRequest
 from twigcast.broker.outbound import OutboundSettings
-from twigcast.broker.store.records import WebSubRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +142,7 @@ async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broke
     async with scene(broker) as s:
         with broker.store.transaction() as transaction:
             for name in ("mine", "other"):
-                transaction.put_source(TENANT, name, kind="push", url=None, interval=1.0, dtd=None, paused=False)
+                transaction.put_source(Source(0, TENANT, name, "push", interval=1.0))
         s.topic = await feed_url(s.client, "mine", kind="sources")
         subscription = await s.subscribed()
         await publish(broker, "<b>1</b>", source="other")
@@ -411,9 +410,7 @@ async def test_a_topic_that_pauses_or_goes_takes_its_subscribers_along(broker: B
 
 async def test_the_topic_of_a_source_has_its_messages_only(broker: Broker) -> None:
     async with scene(broker) as s:
-        await broker.change(
-            lambda t: t.put_source(TENANT, "gauges", kind="push", url=None, interval=60, dtd=None, paused=False)
-        )
+        await broker.change(lambda t: t.put_source(Source(0, TENANT, "gauges", "push", interval=60)))
         s.topic = await feed_url(s.client, "gauges", "sources")
         subscription = await s.subscribed(filter="//a")
         await publish(broker, "<a>1</a>", "<b/>", source="gauges")

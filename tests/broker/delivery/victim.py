@@ -14,8 +14,7 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
 from twigcast.broker.outbound import OutboundServices
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 
 
 async def reopened(address: str) -> Store:

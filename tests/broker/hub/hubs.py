@@ -12,12 +12,12 @@ from twigcast.broker.model import (
     Accepted,
     NewSubscription,
     QueuedDelivery,
+    QueuePosition,
     RejectedRecord,
     StoredSubscription,
     Submission,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.store.store import Store
 
 TENANT = 1

@@ -1,6 +1,6 @@
 """A broker in a process of its own, to be killed: publishes in a row, and writes down what was accepted.
 
-Usage: python -m tests.broker.hub.killed STORE NUMBER
+Usage: python -m tests.broker.hub.killed STORE NUMBER PENDING_MAX
 
 It publishes numbered messages from NUMBER on, several calls at a time, and writes a line ``accepted NUMBER SEQ`` after
 each answer, and a line ``got LANE SEQ SUBSCRIPTION REDELIVERED`` for what its listeners get, before acknowledging it.
@@ -16,7 +16,7 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Accepted, Submission
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 QUERIES = {"even": "/m[@n mod 2 = 0]", "all": "/m", "third": "for $m in /m[@n mod 3 = 0] return <t>{ $m/x }</t>"}
 PUBLISHERS = 8
@@ -65,8 +65,8 @@ async def publish(broker: Broker, first: int, step: int) -> None:
         number += step
 
 
-async def main(address: str, first: int) -> None:
-    broker = Broker(open_store(address), HubOptions(upkeep_seconds=0.05))
+async def main(address: str, first: int, pending_max: int) -> None:
+    broker = Broker(open_store(address), HubOptions(upkeep_seconds=0.05, pending_max=pending_max))
     await broker.start()
     tell("started")
     await asyncio.gather(
@@ -76,4 +76,4 @@ async def main(address: str, first: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

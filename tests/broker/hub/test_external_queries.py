@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
 SUMS = """for $item in /order/item group by $shop := $item/@shop
           order by $shop return <sum shop='{$shop}'>{ sum($item/price) }</sum>"""
 SLOW = "for $n in /order/slow return count(for $i in 1 to 100000, $j in 1 to 1000000 where $i * $j mod 7 = 3 return 1)"
-WRONG = "for $item in /order/item group by $shop := xs:integer($item/@shop) return $shop"
+WRONG = "for $item in /order/item group by $shop := format-integer(xs:integer($item/@shop), '1') return $shop"
 
 
 def order(*prices: tuple[str, int], more: str = "") -> str:
@@ -329,6 +329,17 @@ def test_a_query_that_is_none_is_refused(store: Store, query: str) -> None:
         async with running(store) as broker:
             (refused,) = await broker.subscribe([NewSubscription(TENANT, "k", query, dialect="xquery")])
             assert getattr(refused, "code", "").startswith("query-"), refused
+            assert store.subscription(TENANT, "k") is None
+
+    run(play(), 120)
+
+
+@pytest.mark.parametrize("namespaces", [{"p": ""}, {"xml": "urn:x"}, {"xmlns": "urn:x"}])
+def test_namespaces_that_cannot_be_used_are_refused(store: Store, namespaces: dict[str, str]) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            (refused,) = await broker.subscribe([NewSubscription(TENANT, "k", "//a", namespaces)])
+            assert "prefix" in str(refused), refused
             assert store.subscription(TENANT, "k") is None
 
     run(play(), 120)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
-from twigcast.broker.errors import Conflict, LimitReached, NotFound, Stopping, StoreFull, StoreUnavailable, TooMany
+from twigcast.broker.errors import Conflict, LimitReached, Stopping, StoreFull, StoreUnavailable, TooMany, UnknownObject
 from twigcast.broker.model import (
     Accepted,
     DeliverySettings,
@@ -66,7 +66,7 @@ def test_all_of_a_failed_group_are_told_and_nothing_has_changed(failing: Failing
             ]
             results = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(result) for result in results[:3]] == [type(error)] * 3
-            assert all(isinstance(result, type(error)) for result in results if not isinstance(result, NotFound))
+            assert all(isinstance(result, type(error)) for result in results if not isinstance(result, UnknownObject))
             assert broker.readiness() is not None
             failing.before = None
             (result,) = await publish(broker, "<a/>")
@@ -135,7 +135,7 @@ def test_one_that_fails_alone_does_not_harm_the_others(store: Store) -> None:
                 return_exceptions=True,
             )
             assert isinstance(results[2], Conflict)
-            assert isinstance(results[3], NotFound)
+            assert isinstance(results[3], UnknownObject)
             assert [r.matches for r in (*results[0], *results[4])] == [2, 1]  # type: ignore[misc]
             assert [tenant.name for tenant in store.tenants()] == ["default"]
 

@@ -23,8 +23,7 @@ from tests.broker.hub.killed import QUERIES
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import QueuedDelivery
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 
 RESTARTS = max(2, int(os.environ.get("TWIGCAST_KILLS", "0")) // 5)
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "5"))
@@ -52,14 +51,20 @@ class Told:
 
 
 def live_and_die(
-    address: str, first: int, seconds: float, disturb: Callable[[], None] | None = None, *, working: bool = False
+    address: str,
+    first: int,
+    seconds: float,
+    disturb: Callable[[], None] | None = None,
+    *,
+    working: bool = False,
+    pending_max: int = 1_000_000,
 ) -> str:
     """Run a broker under load, perhaps with something done half-way, and kill it; what it said.
 
     The time runs from its start, or, with ``working``, from the first message that it has accepted.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.broker.hub.killed", address, str(first)],
+        [sys.executable, "-m", "tests.broker.hub.killed", address, str(first), str(pending_max)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{ROOT}"},
         stdout=subprocess.PIPE,
@@ -110,11 +115,21 @@ async def what_is_left(address: str) -> dict[str, list[QueuedDelivery]]:
             queue = store.queue(TENANT, key)
             assert queue is not None
             left[key] = []
-            while some := await broker.pull(queue.id, limit=500, wait=0, visibility=60):
+            while True:
+                some = await broker.pull(queue.id, limit=500, wait=0.2, visibility=60)
                 left[key] += some
                 await broker.acknowledge(queue.id, [delivery.id for delivery in some])
+                if not some and not misses_something(store, key):
+                    break
     store.close()
     return left
+
+
+def misses_something(store: Store, key: str) -> bool:
+    """Whether a subscription is to get more of what is stored, since it was suspended or is behind."""
+    subscription = store.subscription(TENANT, key)
+    assert subscription is not None
+    return subscription.missed_from is not None or subscription.replay_next is not None
 
 
 async def reopened(address: str) -> Store:
@@ -128,7 +143,8 @@ async def reopened(address: str) -> Store:
 
 
 @pytest.mark.slow
-def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_address: str) -> None:
+@pytest.mark.parametrize("pending_max", [1_000_000, 60], ids=["", "overflowing"])
+def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_address: str, pending_max: int) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     source = random.Random(seed)
@@ -138,7 +154,9 @@ def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_addre
         # Some die before they have done anything, on a slow machine; every other one has.
         working = life % 2 == 0
         before = len(reported.accepted)
-        reported.read(live_and_die(store_address, (life + 1) * STRIDE, source.uniform(0.05, 0.8), working=working))
+        seconds = source.uniform(0.05, 0.8)
+        first = (life + 1) * STRIDE
+        reported.read(live_and_die(store_address, first, seconds, working=working, pending_max=pending_max))
         assert len(reported.accepted) > before or not working
         run(wait_for_release(store_address))
     left = run(what_is_left(store_address), 300)

@@ -11,6 +11,7 @@ from lxml import etree
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
 from twigcast.broker.model import Accepted, NewSubscription, RejectedRecord, Submission
 from twigcast.broker.store.store import Store
+from twigcast.errors import QueryWarning
 from twigcast.limits import Limits
 
 QUERIES = [
@@ -180,6 +181,41 @@ def test_b05_a_subscription_that_fails_gets_an_error_record_and_the_others_their
     run(play())
 
 
+def test_a_subscription_that_is_always_too_expensive_is_set_aside_and_its_owner_hears_why(store: Store) -> None:
+    # It takes the square of the message, and limits grow with the message.
+    body = "<r>" + "".join(f"<a x='{n}'><b>{n}</b></a>" for n in range(2_000)) + "</r>"
+
+    async def play() -> None:
+        async with running(store, limits=Limits(message_visits_max=50_000)) as broker:
+            good = await subscribe(broker, "good", "//a[@x = '7']")
+            costly = await subscribe(broker, "costly", "//a[following::a[position() mod @x = 0]/@none]")
+            for _ in range(6):
+                await publish(broker, body)
+            assert len(await drain(broker, good.queue_id)) == 6
+            reasons = [record.reason for record in broker.store.errors(costly.id, 10)]
+            assert any("message_visits_max" in reason for reason in reasons)
+            assert any("throttled" in reason for reason in reasons)
+            assert broker.metrics.undecided == 6
+            assert broker.metrics.throttled == 1
+
+    run(play())
+
+
+def test_numbers_with_exponents_that_are_not_read_are_counted_and_not_logged(
+    store: Store, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await subscribe(broker, "heavy", "//planet[@mass > 1000000]")
+            await publish(broker, "<planet mass='5000000'/>")
+            assert broker.metrics.unread_numbers == 0
+            await publish(broker, "<planet mass='5.97e24'/>")
+            assert broker.metrics.unread_numbers > 0
+
+    run(play())
+    assert [one for one in recwarn if issubclass(one.category, QueryWarning)] == []
+
+
 def test_b14_work_does_not_grow_with_those_that_do_not_match(store: Store) -> None:
     body = b"<order><item sku='s7'>x</item></order>"
 
@@ -266,7 +302,7 @@ def test_bodies_are_kept_as_utf8_whatever_they_came_in(store: Store) -> None:
     run(play())
 
 
-def test_what_a_doctype_declares_counts_and_stays_in_the_message(store: Store) -> None:
+def test_what_a_doctype_declares_counts_and_is_written_into_what_is_delivered(store: Store) -> None:
     body = b"<!DOCTYPE m [<!ENTITY e 'seen'><!ATTLIST m kind CDATA 'plain'>]><m>&e;</m>"
 
     async def play() -> None:
@@ -274,7 +310,7 @@ def test_what_a_doctype_declares_counts_and_stays_in_the_message(store: Store) -
             subscription = await subscribe(broker, "k", "/m[@kind = 'plain'][. = 'seen']")
             await publish(broker, body, "<m/>")
             (delivery,) = await drain(broker, subscription.queue_id)
-            assert delivery.body == body
+            assert delivery.body == b'<m kind="plain">seen</m>'
 
     run(play())
 

@@ -27,13 +27,13 @@ from twigcast.broker.model import (
     DeliverySettings,
     NewSubscription,
     QueuedDelivery,
+    QueuePosition,
     RejectedRecord,
     StoredSubscription,
     Submission,
     SubscriptionState,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.store.store import Store
 
 SEEDS = range(int(os.environ.get("TWIGCAST_MODEL_SEEDS", "3")))

@@ -214,3 +214,34 @@ def test_replay_waits_for_a_lane_that_is_half_full(store: Store) -> None:
             assert result.state is SubscriptionState.ACTIVE
 
     run(play())
+
+
+TYPES = "<!DOCTYPE r [<!ATTLIST i k ID #IMPLIED><!ENTITY e 'E'>]>"
+
+
+@pytest.mark.parametrize("declaration", ["", "<?xml version='1.0'?>\n"])
+def test_ids_that_a_message_declared_are_ids_when_it_is_matched_again(store: Store, declaration: str) -> None:
+    message = f"{declaration}{TYPES}<r><i k=' x '>&e;</i><j k='x'/></r>"
+    handed_out = f"{declaration}<r><i k='x'>E</i><j k='x'/></r>".encode()
+    queries = {"node": "id('x')", "value": "id('x')[. = 'E']", "none": "id('y')"}
+
+    async def play() -> None:
+        async with running(store) as broker:
+            live = {key: await subscribe(broker, f"live {key}", query) for key, query in queries.items()}
+            first, plain = await publish(broker, message, "<r><i k='x'>E</i></r>")
+            late = {key: await subscribe(broker, f"late {key}", queries[key], replay_from=1) for key in queries}
+            await replayed(broker)
+            for key in queries:
+                expected = [] if key == "none" else [(first.seq, handed_out)]
+                for subscription in (live[key], late[key]):
+                    got = await drain(broker, subscription.queue_id)
+                    assert [(one.message.seq, one.body) for one in got] == expected, key
+            await broker.seek(live["node"], plain.seq - 1)
+            await replayed(broker)
+            again = await drain(broker, live["node"].queue_id)
+            assert [one.body for one in again] == [handed_out]
+            stored = broker.store.message(TENANT, first.seq)
+            assert stored is not None
+            assert stored.xml == handed_out
+
+    run(play())

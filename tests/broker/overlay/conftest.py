@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.overlay.overlays import NewStore
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 
 
 @pytest.fixture

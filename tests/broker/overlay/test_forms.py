@@ -12,8 +12,7 @@ import pytest
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import Part, part
 from twigcast.broker.overlay.broker_node import BrokerNode
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire.bodies import Bodies

@@ -14,8 +14,7 @@ from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, StoreUnavailable
-from twigcast.broker.model import SubscriptionState, Tenant
-from twigcast.broker.store.records import Origin
+from twigcast.broker.model import Origin, SubscriptionState, Tenant
 from twigcast.broker.store.store import Transaction
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Span
@@ -139,7 +138,7 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
             assert (await a.overlay.report()).tallies.lost == 1
 
     run(work())
-    assert "broker b asks for messages 302 to 303 of this one, which retention has removed" in caplog.text
+    assert "broker b requests messages 302 to 303 of this one, which retention has removed" in caplog.text
 
 
 def test_wishes_follow_the_subscriptions(new_store: NewStore) -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from tests.broker.hub.hubs import run
 from tests.broker.overlay.overlays import NewStore, Part, part, until
-from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
+from twigcast.broker.errors import Conflict, Forbidden, Invalid, UnknownObject
 from twigcast.broker.overlay.broker_node import BrokerNode
-from twigcast.broker.overlay.registry import client, replica
+from twigcast.broker.overlay.registry import registrar
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
-from twigcast.broker.overlay.registry.client import NoRegistry
+from twigcast.broker.overlay.registry.registrar import NoRegistry
 from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.messages import SourceEntry
@@ -91,7 +91,7 @@ def test_any_broker_registers_sources_and_all_know_them_with_their_schemas(new_s
             assert sum(report.role == "leader" for report in reports) == 1
             await parts["b"].overlay.registering.remove_source("default", "news", key)
             await until(lambda: not any(entry(at, "news") for at in parts.values()))
-            with pytest.raises(NotFound):
+            with pytest.raises(UnknownObject):
                 await d.overlay.registering.remove_source("default", "news", key)
 
     run(work())
@@ -139,7 +139,7 @@ def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
             await until(lambda: entry(parts["b"], "news"))
 
     async def alone() -> None:
-        monkeypatch.setattr(client, "PATIENCE_SECONDS", 3.0)
+        monkeypatch.setattr(registrar, "PATIENCE_SECONDS", 3.0)
         async with broker(stores["b"], "b") as b:
             # Without any link the catalogue is known, and what needs others is refused.
             assert entry(b, "news") is not None
@@ -177,11 +177,11 @@ def test_subscribers_are_sent_where_they_are_near_and_where_the_same_is_wanted(n
             chosen = await registering.choose((9.0, 0.0), requested)
             assert chosen.broker.name == "b"
             await registering.remove_profile("default", "p1")
-            with pytest.raises(NotFound):
+            with pytest.raises(UnknownObject):
                 await registering.remove_profile("default", "p1")
             with pytest.raises(Conflict, match="can be reached"):
                 await registering.remove_broker("b")
-            with pytest.raises(NotFound):
+            with pytest.raises(UnknownObject):
                 await registering.remove_broker("z")
 
     run(work())
@@ -288,8 +288,8 @@ def test_names_of_tenants_and_sources_are_kept_apart() -> None:
 def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_store: NewStore) -> None:
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
-    from twigcast.broker.overlay.registry.ledger import Ledger, Records
-    from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot
+    from twigcast.broker.overlay.registry.registrar import Ledger, Records
+    from twigcast.overlay.onyx.registry.raft import LogEntry, LogSnapshot
 
     class Failing(Records):
         def __init__(self) -> None:
@@ -343,7 +343,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
 def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(registrar, "ENTRIES_MAX", 10)
     monkeypatch.setattr(raft, "PIECE_CHARACTERS", 300)
     stores = {name: new_store(name) for name in HOLDERS}
 

@@ -12,10 +12,9 @@ import pytest
 
 from tests.broker.hub.hubs import run
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage
+from twigcast.broker.model import DeliveryId, QueuedDelivery, QueuePosition, StoredMessage
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.live import LiveQueues, QueueCursor
-from twigcast.broker.store.records import QueuePosition
 
 LANE = 7
 SEEDS = int(os.environ.get("TWIGCAST_LANE_SEEDS", "150"))
@@ -259,7 +258,7 @@ def test_what_is_dropped_while_the_store_says_that_there_is_nothing() -> None:
                 scene.queues.hand_over(LANE, scene.store.committed, None)
             return result
 
-        scene.queues.read = read_slowly  # type: ignore[assignment]
+        scene.queues.read = read_slowly
         task = asyncio.create_task(scene.listen(None, got))
         await scene.settled([got], 9)
         assert [d.id.seq for d in got] == list(range(1, 10))

@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.errors import Conflict, NotFound
-from twigcast.broker.model import Scope, Submission
+from twigcast.broker.errors import Conflict, UnknownObject
+from twigcast.broker.model import Scope, Source, Submission
 from twigcast.broker.store.store import Store
 
 
@@ -22,7 +22,7 @@ def test_tenants(store: Store) -> None:
         with pytest.raises(Conflict):
             transaction.add_tenant("other", {})
         transaction.set_tenant_limits(1, {"messages": 7})
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.set_tenant_limits(99, {})
     assert other.id == 2
     assert [(t.name, t.limits) for t in store.tenants()] == [
@@ -42,21 +42,19 @@ def test_tokens(store: Store) -> None:
     assert store.tokens(2) == []
     with store.transaction() as transaction:
         transaction.delete_token(token.id)
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.delete_token(token.id)
     assert store.token_by_digest(digest) is None
 
 
 def test_sources(store: Store) -> None:
     with store.transaction() as transaction:
-        created = transaction.put_source(
-            1, "news", kind="rss", url="http://x/feed", interval=60, dtd="<!ELEMENT a ANY>", paused=False
-        )
+        created = transaction.put_source(Source(0, 1, "news", "rss", "http://x/feed", 60, "<!ELEMENT a ANY>"))
         transaction.set_source_state(created.id, {"etag": "é", "failures": 2})
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.set_source_state(99, {})
     with store.transaction() as transaction:
-        changed = transaction.put_source(1, "news", kind="atom", url=None, interval=1.5, dtd=None, paused=True)
+        changed = transaction.put_source(Source(0, 1, "news", "atom", None, 1.5, paused=True))
     assert changed.id == created.id
     assert store.source(1, "news") == changed
     assert (changed.kind, changed.url, changed.interval, changed.dtd, changed.paused, dict(changed.state)) == (
@@ -71,7 +69,7 @@ def test_sources(store: Store) -> None:
     assert (store.sources(2), store.source(2, "news")) == ([], None)
     with store.transaction() as transaction:
         transaction.delete_source(created.id)
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.delete_source(created.id)
     assert store.sources() == []
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.broker.store.filling import publish
 from twigcast.broker.store import sqlite
-from twigcast.broker.store.lock import FairLock
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.sqlite import FairLock
+from twigcast.broker.store.store import open_store
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_who_waits_for_the_lock_is_next() -> None:
         thread.start()
         began.wait()
         # Until it waits for the lock, and so holds up all others.
-        while not lock.is_awaited:
+        while not lock._next.locked():
             time.sleep(0.001)
     with lock:
         taken.append("first again")

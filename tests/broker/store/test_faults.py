@@ -22,13 +22,20 @@ from tests.broker.store.filling import deliver, publish, subscribe
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreFull, StoreInUse, StoreUnavailable
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.open import open_store
 from twigcast.broker.store.postgresql import PostgresqlDatabase
 from twigcast.broker.store.sqlite import SqliteDatabase
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 
 REPOSITORY = Path(__file__).parents[3]
 KILLS = 5
+
+
+@pytest.fixture(scope="module")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """A server for these tests alone: they stop it, and one that did not come back would fail all tests after them."""
+    server = PostgresqlServer()
+    yield server
+    server.remove()
 
 
 class TestKills:
@@ -80,7 +87,7 @@ class TestKills:
 
 
 def fill_up(store: Store, transactions: int = 10_000) -> int:
-    """Publish until there is no room; how many messages were stored."""
+    """Publish until there is no space; how many messages were stored."""
     for _ in range(transactions):
         try:
             publish(store, 10, xml=os.urandom(20_000))
@@ -94,7 +101,7 @@ def check_recovers(store: Store, make_room: Callable[[], object]) -> None:
     (one,) = subscribe(store, "one")
     stored = fill_up(store)
     for _ in range(3):
-        with pytest.raises(StoreFull, match="no room"):
+        with pytest.raises(StoreFull, match="no space"):
             publish(store, 100, xml=os.urandom(20_000))
     # Reading goes on, and what was stored is whole.
     messages = store.messages(1, limit=1 << 20)

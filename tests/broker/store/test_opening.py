@@ -15,17 +15,16 @@ import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
 from tests.services.postgresql import PostgresqlServer
-from twigcast.broker.errors import Conflict, Invalid, NotFound, StoreDamaged, StoreInUse, StoreUnavailable
-from twigcast.broker.store import postgresql, postgresql_tools, schema, sqlite
+from twigcast.broker.errors import Conflict, Invalid, StoreDamaged, StoreInUse, StoreUnavailable, UnknownObject
+from twigcast.broker.model import Statistics
+from twigcast.broker.store import postgresql, schema, sqlite
 from twigcast.broker.store.database import DatabaseSession
-from twigcast.broker.store.open import open_store, restore_store
-from twigcast.broker.store.records import Statistics
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store, restore_store
 from twigcast.errors import OutputError
 
 HOLDS_THE_STORE = """
 import sys
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 store = open_store(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()
@@ -315,7 +314,7 @@ class TestBackup:
         store.close()
         if content is not None:
             (tmp_path / "backup").write_bytes(content)
-        with pytest.raises((StoreDamaged, StoreUnavailable, NotFound)):
+        with pytest.raises((StoreDamaged, StoreUnavailable, UnknownObject)):
             restore_store(store_address, tmp_path / "backup", overwrite=True)
         store = open_store(store_address)
         assert counts(store) == before
@@ -329,4 +328,4 @@ class TestBackup:
     def test_without_the_programs_of_postgresql(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(OutputError, match=r"pg_dump is needed.*client programs"):
-            postgresql_tools.dump("postgresql://nowhere/", "twigcast", tmp_path / "backup")
+            postgresql._dump("postgresql://nowhere/", "twigcast", tmp_path / "backup")

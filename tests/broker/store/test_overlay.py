@@ -9,10 +9,8 @@ import pytest
 
 from tests.broker.store.filling import publish
 from twigcast.broker.errors import Conflict
-from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.open import open_store, restore_store
-from twigcast.broker.store.records import Origin
-from twigcast.broker.store.store import Store
+from twigcast.broker.model import Origin, StoredMessage
+from twigcast.broker.store.store import Store, open_store, restore_store
 
 
 def test_a_broker_is_the_same_after_each_start(open_again: Callable[[], Store]) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.model import DeliveryId, NewDelivery, StoredSubscription
+from twigcast.broker.model import DeliveryId, NewDelivery, QueuePosition, StoredSubscription
 from twigcast.broker.store import queues
-from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.store.store import Store
 
 

@@ -29,10 +29,16 @@ from hypothesis.stateful import (
 
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.model import DeliveryId, NewDelivery, NewSubscription, StoredMessage, StoredSubscription
+from twigcast.broker.model import (
+    DeliveryId,
+    NewDelivery,
+    NewSubscription,
+    QueuePosition,
+    StoredMessage,
+    StoredSubscription,
+)
 from twigcast.broker.store import queues
-from twigcast.broker.store.open import open_store
-from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.store.store import open_store
 
 SUBSCRIBERS = ("x", "y")
 

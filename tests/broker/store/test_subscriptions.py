@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
-from twigcast.broker.errors import Conflict, Invalid, NotFound
+from twigcast.broker.errors import Conflict, Invalid, UnknownObject
 from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
@@ -164,9 +164,11 @@ def test_replacing_keeps_id_lane_and_what_is_pending(store: Store) -> None:
     deliver(store, publish(store, 1), [one])
     with store.transaction() as transaction:
         changed = transaction.replace_subscription(
-            one.id, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK
+            one.id, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", params={"n": 1}, delivery=WEBHOOK
         )
-    assert changed == replace(one, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK)
+    assert changed == replace(
+        one, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", params={"n": 1}, delivery=WEBHOOK
+    )
     assert found(store, "one") == changed
     assert store.pending_count(one.queue_id) == 1
     (refused,) = add(store, NewSubscription(1, "two", "//a", subscriber="one"))
@@ -176,7 +178,9 @@ def test_replacing_keeps_id_lane_and_what_is_pending(store: Store) -> None:
 def test_a_shared_subscriber_cannot_become_a_webhook(store: Store) -> None:
     one, _ = subscribe(store, "one", "two", subscriber="desk")
     with store.transaction() as transaction, pytest.raises(Conflict, match="shared"):
-        transaction.replace_subscription(one.id, query="//z", namespaces={}, dialect="xpath", delivery=WEBHOOK)
+        transaction.replace_subscription(
+            one.id, query="//z", namespaces={}, dialect="xpath", params={}, delivery=WEBHOOK
+        )
     assert found(store, "one") == one
 
 
@@ -190,15 +194,15 @@ def test_state_and_reason(store: Store) -> None:
 
 def test_what_is_not_there_cannot_be_changed(store: Store) -> None:
     with store.transaction() as transaction:
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.set_subscription_state(9, SubscriptionState.PAUSED, None)
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.set_replay(9, None)
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.delete_subscription(9)
-        with pytest.raises(NotFound):
+        with pytest.raises(UnknownObject):
             transaction.replace_subscription(
-                9, query="//z", namespaces={}, dialect="xpath", delivery=DeliverySettings()
+                9, query="//z", namespaces={}, dialect="xpath", params={}, delivery=DeliverySettings()
             )
 
 

@@ -10,7 +10,7 @@ import random
 import sys
 
 from twigcast.broker.model import DeliveryId, NewDelivery, NewSubscription, StoredMessage
-from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import open_store
 
 
 def main(address: str, seed: int) -> None:

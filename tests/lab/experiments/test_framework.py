@@ -11,9 +11,22 @@ from typer.testing import CliRunner
 
 from twigcast.lab.experiments.commands import app
 from twigcast.lab.experiments.framework import claims, registry, store
-from twigcast.lab.experiments.framework.model import MQPT, SCALES, Claim, Experiment, Figure, Measured, Point, Results
+from twigcast.lab.experiments.framework.model import (
+    MQPT,
+    SCALES,
+    Claim,
+    Experiment,
+    Figure,
+    Held,
+    Measured,
+    Point,
+    Results,
+    Verdict,
+)
 from twigcast.lab.experiments.framework.variants import ON_NITF, find_nitf, on_nitf
+from twigcast.lab.experiments.reporting.headline import headline
 from twigcast.lab.experiments.reporting.report import write_report
+from twigcast.lab.experiments.reporting.review import renewed
 
 RUN = CliRunner()
 
@@ -190,6 +203,36 @@ def test_report_is_one_page_without_references(tmp_path: Path) -> None:
         assert f">{badge}</span>" in text
 
 
+def test_headline_counts_a_statement_once() -> None:
+    def verdicts(first: Held, second: Held) -> list[Verdict]:
+        return [
+            Verdict("one", first, "seen"),
+            Verdict("two", second, "seen"),
+            Verdict("mine", "held", "seen", ours=True),
+        ]
+
+    counted = headline(
+        {
+            ("A", "small"): verdicts("held", "not held"),
+            ("A", "paper"): verdicts("not held", "not reached"),
+            ("A@nitf", "small"): verdicts("held", "held"),
+            ("B", "small"): verdicts("not checked", "not reached"),
+        }
+    )
+    # A one: as at the published size. A two: not reached there, judged at small scale, on the bundled data.
+    assert counted.published == {"held": 0, "not held": 2, "not reached": 1, "not checked": 1}
+    assert (counted.total, counted.ours) == (4, 2)
+
+
+def test_what_was_not_run_is_folded_away(tmp_path: Path) -> None:
+    stored_sample(tmp_path)
+    page = tmp_path / "report.html"
+    write_report(page, registry.experiments(), store.load_all(tmp_path), registry.illustrations())
+    text = page.read_text()
+    assert f"<details><summary>{len(registry.experiments()) - 4} not run</summary>" in text
+    assert "published statements, each counted once" in text
+
+
 def test_commands(tmp_path: Path) -> None:
     listed = RUN.invoke(app, ["list"])
     assert listed.exit_code == 0
@@ -225,3 +268,16 @@ def test_commands_refuse_what_is_not_there(tmp_path: Path) -> None:
 
 def test_points_are_plain() -> None:
     assert Point(1, {"a": 1}) == Point(1, {"a": 1})
+
+
+def test_the_page_of_statements_is_that_of_the_registry() -> None:
+    page = Path(__file__).parents[3] / "docs/how-to/claims.md"
+    text = page.read_text(encoding="utf-8")
+    renew = "python -m twigcast.lab.experiments.reporting.review docs/how-to/claims.md"
+    assert renewed(text) == text, renew
+
+
+def test_every_statement_says_how_it_is_checked() -> None:
+    for experiment in registry.experiments():
+        for claim in experiment.claims:
+            assert claim.rule, (experiment.id, claim.text)

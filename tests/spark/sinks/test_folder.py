@@ -14,6 +14,7 @@ from twigcast.errors import OutputError, PipelineError
 from twigcast.spark.schemas import KINDS, MATCHES
 from twigcast.spark.sinks import open_sink
 from twigcast.spark.sinks.folder import FolderSink, staged_path
+from twigcast.spark.sinks.sink import StreamCommit
 from twigcast.spark.summary import Summary, TaskReport
 
 
@@ -43,12 +44,13 @@ def commit_batch(path: Path, keys: list[str]) -> None:
 
 def commit_stream(path: Path, batch: int, keys: list[str], stream: str = "s") -> None:
     with FolderSink(path, "stream") as output:
-        output.check_stream(stream)
-        if output.is_committed(batch):
+        last = output.last_commit_of(stream)
+        if last is not None and batch <= last.batch:
             return
         staging = output.new_staging()
         reports = [staged(staging, number, [key]) for number, key in enumerate(keys)]
-        output.append(batch, stream, staging, reports, output.totals().plus(reports, 1.0, 5, 0))
+        totals = (Summary() if last is None else last.totals).plus(reports, 1.0, 5, 0)
+        output.append(staging, reports, StreamCommit(batch, stream, totals))
 
 
 def test_a_batch_leaves_three_tables_and_a_summary(tmp_path: Path) -> None:
@@ -112,8 +114,12 @@ def test_a_batch_killed_at_any_rename_and_started_again(
         except Killed:
             if (tmp_path / "summary.json").exists():
                 assert keys_in(tmp_path) == ["old"]
+            FolderSink(tmp_path, "batch").close()
+            # Whoever opens the folder finds the old output or the new one, as a whole.
+            assert keys_in(tmp_path) in (["old"], ["a", "b", "c"])
+            assert (tmp_path / "summary.json").exists()
         happened = killed()
-    assert happened == (call <= 7)  # three parts, three folders and the summary are renamed
+    assert happened == (call <= 9)  # three parts, and three folders after those that they replace
     commit_batch(tmp_path, ["a", "b", "c"])
     assert keys_in(tmp_path) == ["a", "b", "c"]
     assert not (tmp_path / "_staging").exists()
@@ -124,7 +130,9 @@ def test_a_stream_adds_up(tmp_path: Path) -> None:
     commit_stream(tmp_path, 1, ["c"])
     assert keys_in(tmp_path) == ["a", "b", "c"]
     with FolderSink(tmp_path, "stream") as output:
-        assert output.totals().messages == 3
+        last = output.last_commit()
+        assert last is not None
+        assert (last.batch, last.stream, last.totals.messages) == (1, "s", 3)
     assert json.loads((tmp_path / "summary.json").read_text())["matches"] == 3
 
 
@@ -148,7 +156,9 @@ def test_a_stream_killed_at_any_step_of_a_commit(
     commit_stream(tmp_path, 1, ["B", "C", "D"])
     assert keys_in(tmp_path) in (["a", "b", "c", "d"], ["B", "C", "D", "a"])
     with FolderSink(tmp_path, "stream") as output:
-        assert output.totals().matches == 4
+        last = output.last_commit()
+        assert last is not None
+        assert last.totals.matches == 4
     assert json.loads((tmp_path / "summary.json").read_text())["matches"] == 4
 
 
@@ -156,6 +166,7 @@ def test_a_stream_can_be_read_before_its_first_micro_batch(tmp_path: Path) -> No
     with FolderSink(tmp_path, "stream"):
         for kind, schema in KINDS.items():
             assert pq.read_table(tmp_path / kind).schema.equals(schema)
+    assert json.loads((tmp_path / "summary.json").read_text()) == Summary().as_dict()
 
 
 def test_old_commit_records_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +233,7 @@ def test_an_output_that_executors_do_not_share(tmp_path: Path) -> None:
     with FolderSink(tmp_path / "batch", "batch") as output, pytest.raises(PipelineError, match="share"):
         output.replace(*stage(output), Summary())
     with FolderSink(tmp_path / "stream", "stream") as output, pytest.raises(PipelineError, match="share"):
-        output.append(0, "s", *stage(output), Summary())
+        output.append(*stage(output), StreamCommit(0, "s", Summary()))
 
 
 def test_the_registry_opens_the_folder(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from twigcast.errors import SourceError
 from twigcast.limits import Limits
 from twigcast.reading.messages import Message, MessageFile
 from twigcast.reading.messages import read_messages as read_with_library
+from twigcast.reading.options import ReadOptions
+from twigcast.spark.message_format import read_messages
 from twigcast.spark.sources import files, open_source
 from twigcast.spark.sources.files import FileSource, plan_files
-from twigcast.spark.sources.frames import read_messages
 from twigcast.spark.sources.parquet import ParquetSource
-from twigcast.spark.sources.source import ReadOptions
+from twigcast.spark.sources.source import TaskInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,9 @@ def make_feed(folder: Path) -> None:
 
 
 def with_library(path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
-    return {item.id: (item.xml, isinstance(item, Message)) for item in read_with_library([path], **options)}
+    return {
+        item.id: (item.xml, isinstance(item, Message)) for item in read_with_library([path], ReadOptions(**options))
+    }
 
 
 def with_spark(
@@ -142,7 +145,8 @@ class TestPlan:
 
     def plan(self, sizes: list[int]) -> list[list[int]]:
         results = [MessageFile(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
-        tasks = [[MessageFile(*fields) for fields in task.parts] for task in plan_files(results)]
+        planned = plan_files(results, ReadOptions(), Limits())
+        tasks = [[MessageFile(*fields) for fields in task.parts] for task in planned]
         assert [file for task in tasks for file in task] == results
         return [[file.size for file in task] for task in tasks]
 
@@ -155,6 +159,25 @@ class TestPlan:
     def test_large_files_stand_alone(self) -> None:
         mega = 1 << 20
         assert self.plan([mega, 10 * mega, mega, mega]) == [[mega], [10 * mega], [mega, mega]]
+
+    def test_a_large_document_is_read_in_parts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(files, "_PART_BYTES", 1_000)
+        monkeypatch.setattr(files, "_TASK_BYTES_MIN", 1_500)
+        document = "<r xmlns='urn:r'>" + "".join(f"<i>{number}<!-- <i> --></i>" for number in range(500)) + "</r>"
+        (tmp_path / "d.xml").write_text(document)
+        source = FileSource(str(tmp_path / "d.xml"), ReadOptions(record="i"))
+        source.has_places = True
+        tasks = [TaskInput.of_line(task.line()) for task in source.plan(2)]
+        assert len(tasks) > 4
+        rows = [row for task in tasks for batch in source.read(task) for row in batch.to_pylist()]
+        whole = list(read_with_library([tmp_path / "d.xml"], ReadOptions(record="i")))
+        assert [(row["message_id"], row["xml"]) for row in rows] == [(item.id, item.xml) for item in whole]
+        places = [(row["_metadata"]["offset"], row["_metadata"]["length"]) for row in rows]
+        cut = [document[offset : offset + length] for offset, length in places]
+        assert cut == [f"<i>{number}<!-- <i> --></i>" for number in range(500)]
+        (tmp_path / "d.xml").write_text(document.replace("499", "490"))
+        os.utime(tmp_path / "d.xml", (0, 0))
+        assert all("written anew" in row["problem"] for batch in source.read(tasks[1]) for row in batch.to_pylist())
 
     def test_much_to_read_makes_larger_tasks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(files, "TASKS_MAX", 10)

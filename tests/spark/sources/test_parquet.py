@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import PipelineError, SourceError
+from twigcast.limits import Limits
 from twigcast.reading.messages import MessageFile
+from twigcast.reading.options import ReadOptions
 from twigcast.spark import run_pipeline
+from twigcast.spark.message_format import read_messages
 from twigcast.spark.sources import open_source, parquet, plan
 from twigcast.spark.sources.files import plan_files
-from twigcast.spark.sources.frames import read_messages
 from twigcast.spark.sources.parquet import ParquetSource, RowGroupRange
 from twigcast.spark.sources.plan import ReadPlan, plan_reader, plan_source, write_plan
 from twigcast.spark.sources.source import TASKS_MAX, TaskInput
@@ -160,8 +162,8 @@ def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) ->
 
 def test_a_plan_survives_being_written(tmp_path: Path) -> None:
     odd = 'caf\udce9\n"x".xml'  # a name that is no text
-    files = [MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0, alone=True)]
-    [part] = plan_files(files)
+    files = [MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0)]
+    [part] = plan_files(files, ReadOptions(), Limits())
     assert [MessageFile(*fields) for fields in TaskInput.of_line(part.line()).parts] == files
     part = TaskInput(((f"/in/{odd}", 0, 7), ("/in/b", 1 << 40, 1 << 41)))
     assert TaskInput.of_line(part.line()) == part

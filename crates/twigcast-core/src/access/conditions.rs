@@ -2,22 +2,25 @@
 
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use super::entry::{ConditionId, OperandId};
 use super::expr_hash::{hash_expr, hash_step};
 use super::prefixes::PrefixIndex;
 use super::substrings::SubstringIndex;
-use crate::ids::StructuralConditionId;
+use crate::ids::{ConditionId, OperandId, StructuralConditionId};
 use crate::plan::{Condition, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
 use crate::twig::conditions::StructuralConditions;
+use crate::util::chunked::Chunked;
+use crate::util::cow_map::CowHashTable;
 
-/// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
+/// The uses that are assumed of an operand in addition to those that are counted. Without them, the first value that a query
+/// asks for would be taken for the only one, and so for common.
 const PRIOR_USES: f32 = 20.0;
-/// Of these, those of a value that no query has asked for: few, so that operands are tried of which little is known.
+/// The part of these uses that is assumed of each value. It is small, so that a value which few queries ask for is taken for
+/// rare, and an operand of which little is known is tried.
 const PRIOR_OF_NEW: f32 = 0.1;
 
 /// A condition, with the numbers of those that it is made of.
@@ -66,7 +69,37 @@ pub enum TextMatch {
 struct ConditionEntry {
     condition: SharedCondition,
     uses: u32,
+    /// Of a test, how many times queries ask for it, by way of conditions that they share too.
+    asked: u32,
+    users: Users,
 }
+
+/// How many queries use something, each counted once however often it does. What one query uses is acquired, and released,
+/// by and by with nothing of another query in between.
+#[derive(Clone, Copy, Debug)]
+struct Users {
+    count: u32,
+    /// The query that came or went last, and in the lowest bit whether it came.
+    last: u32,
+}
+
+impl Users {
+    const NONE: Self = Self { count: 0, last: u32::MAX };
+
+    fn has_noted(self, query: u32, comes: bool) -> bool {
+        self.last == query << 1 | u32::from(comes)
+    }
+
+    fn note(&mut self, query: u32, comes: bool) {
+        if !self.has_noted(query, comes) {
+            self.last = query << 1 | u32::from(comes);
+            self.count = self.count.saturating_add_signed(if comes { 1 } else { -1 });
+        }
+    }
+}
+
+/// Conditions by id, in small chunks: what they hold is copied with a chunk one by one.
+type ConditionEntries = Chunked<Option<ConditionEntry>, 512>;
 
 /// An operand and the texts that its values are tested for.
 #[derive(Clone, Debug)]
@@ -75,25 +108,35 @@ pub struct SharedOperand {
     pub operand: Operand,
     /// Uses of all its tests.
     uses: u32,
-    prefixes: PrefixIndex,
-    substrings: SubstringIndex,
+    /// How many times queries ask for these.
+    asked: u32,
+    users: Users,
+    prefixes: Arc<PrefixIndex>,
+    substrings: Arc<SubstringIndex>,
 }
 
 /// All operands and conditions in use.
 #[derive(Clone, Debug, Default)]
 pub struct SharedConditions {
     /// By number; the first is never in use.
-    conditions: Vec<Option<ConditionEntry>>,
-    free: Vec<ConditionId>,
-    condition_ids: HashTable<ConditionId>,
-    operands: Vec<Option<SharedOperand>>,
+    conditions: ConditionEntries,
+    free: Chunked<ConditionId>,
+    condition_ids: CowHashTable<ConditionId>,
+    operands: Vec<Option<Arc<SharedOperand>>>,
     free_operands: Vec<OperandId>,
-    operand_ids: HashTable<OperandId>,
+    operand_ids: CowHashTable<OperandId>,
+    /// The query whose conditions are acquired or released.
+    user: u32,
     /// The distinct structural conditions, of triggers too.
     pub structures: StructuralConditions,
 }
 
 impl SharedConditions {
+    /// Sets the query whose conditions are acquired or released from now on.
+    pub fn begin_query(&mut self, query: u32) {
+        self.user = query;
+    }
+
     /// Returns the number of a condition, with one more use.
     pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
         let shared = match condition {
@@ -114,10 +157,15 @@ impl SharedConditions {
         let hash = hash_condition(&shared);
         match self.condition_with(hash, |existing| *existing == shared) {
             Some(id) => {
-                self.release_parts(&shared);
+                self.undo_parts(&shared);
+                self.note_user(id, true);
                 self.use_again(id)
             }
-            None => self.insert(hash, shared),
+            None => {
+                let id = self.insert(hash, shared);
+                self.note_user(id, true);
+                id
+            }
         }
     }
 
@@ -150,13 +198,15 @@ impl SharedConditions {
         let hash = hash_test(operand, &test.relation);
         let is_same = |existing: &SharedCondition| matches!(existing, SharedCondition::Test(of, relation) if *of == operand && *relation == test.relation);
         if let Some(id) = self.condition_with(hash, is_same) {
+            self.ask(id, 1);
             return self.use_again(id);
         }
         let id = self.insert(hash, SharedCondition::Test(operand, test.relation.clone()));
+        self.ask(id, 1);
         if let Some(shared) = self.operand_mut(operand) {
             match &test.relation {
-                Relation::StartsWith(prefix) => shared.prefixes.insert(prefix, id),
-                Relation::Contains(_) => shared.substrings.insert(id),
+                Relation::StartsWith(prefix) => Arc::make_mut(&mut shared.prefixes).insert(prefix, id),
+                Relation::Contains(_) => Arc::make_mut(&mut shared.substrings).insert(id),
                 _ => {}
             }
         }
@@ -170,21 +220,79 @@ impl SharedConditions {
         {
             shared.uses += 1;
         }
+        self.ask(id, 1);
         self.use_again(id)
     }
 
+    /// Counts that queries ask for the tests of a condition one time more, or less.
+    fn ask(&mut self, id: ConditionId, change: i32) {
+        self.note_user(id, change > 0);
+        let Some(Some(entry)) = self.conditions.get_mut(id.index()) else { return };
+        if let SharedCondition::Test(operand, _) = entry.condition {
+            entry.asked = entry.asked.saturating_add_signed(change);
+            if let Some(shared) = self.operand_mut(operand) {
+                shared.asked = shared.asked.saturating_add_signed(change);
+            }
+            return;
+        }
+        for part in 0..entry.condition.operands().len() {
+            let part = self.condition(id).and_then(|condition| condition.operands().get(part).copied());
+            part.into_iter().for_each(|part| self.ask(part, change));
+        }
+    }
+
+    /// Counts the query at work as one that uses a condition, or uses it no more.
+    fn note_user(&mut self, id: ConditionId, comes: bool) {
+        let user = self.user;
+        let Some(Some(entry)) = self.conditions.get_mut(id.index()) else { return };
+        entry.users.note(user, comes);
+        if let SharedCondition::Test(operand, _) | SharedCondition::OneOf(operand, ..) = entry.condition
+            && self.operand(operand).is_some_and(|shared| !shared.users.has_noted(user, comes))
+            && let Some(shared) = self.operand_mut(operand)
+        {
+            shared.users.note(user, comes);
+        }
+    }
+
+    /// Returns how many queries use a condition.
+    pub fn users_of_condition(&self, id: ConditionId) -> u32 {
+        self.conditions.get(id.index()).and_then(Option::as_ref).map_or(0, |entry| entry.users.count)
+    }
+
+    /// Returns how many queries use an operand.
+    pub fn users_of_operand(&self, id: OperandId) -> u32 {
+        self.operand(id).map_or(0, |operand| operand.users.count)
+    }
+
+    /// Releases the parts that were acquired for a condition which turned out to be there already. That condition keeps its own
+    /// use of them, so none falls out of use. The counts of how often queries ask for them do not change.
+    fn undo_parts(&mut self, condition: &SharedCondition) {
+        if let SharedCondition::Structure(structure) = condition {
+            self.structures.release(*structure);
+        }
+        for &part in condition.operands() {
+            let Some(Some(entry)) = self.conditions.get_mut(part.index()) else { continue };
+            entry.uses -= 1;
+            if let SharedCondition::Test(operand, _) = entry.condition
+                && let Some(shared) = self.operand_mut(operand)
+            {
+                shared.uses -= 1;
+            }
+        }
+    }
+
     fn use_again(&mut self, id: ConditionId) -> ConditionId {
-        if let Some(entry) = &mut self.conditions[id as usize] {
+        if let Some(entry) = &mut self.conditions[id.index()] {
             entry.uses += 1;
         }
         id
     }
 
     fn insert(&mut self, hash: u64, condition: SharedCondition) -> ConditionId {
-        let entry = Some(ConditionEntry { condition, uses: 1 });
+        let entry = Some(ConditionEntry { condition, uses: 1, asked: 0, users: Users::NONE });
         let id = match self.free.pop() {
             Some(id) => {
-                self.conditions[id as usize] = entry;
+                self.conditions[id.index()] = entry;
                 id
             }
             None => {
@@ -192,7 +300,7 @@ impl SharedConditions {
                     self.conditions.push(None);
                 }
                 self.conditions.push(entry);
-                self.conditions.len() as ConditionId - 1
+                ConditionId::new(self.conditions.len() - 1)
             }
         };
         let Self { conditions, condition_ids, .. } = self;
@@ -206,14 +314,15 @@ impl SharedConditions {
 
     /// Takes one use from a condition. The last one takes it out.
     pub fn release(&mut self, id: ConditionId) {
-        let Some(Some(entry)) = self.conditions.get_mut(id as usize) else { return };
+        let Some(Some(entry)) = self.conditions.get_mut(id.index()) else { return };
         entry.uses -= 1;
         if let SharedCondition::Test(operand, _) = entry.condition {
+            self.ask(id, -1);
             return self.release_test(id, operand);
         }
-        if entry.uses == 0
-            && let Some(condition) = self.take_out(id)
-        {
+        if entry.uses > 0 {
+            self.ask(id, -1);
+        } else if let Some(condition) = self.take_out(id) {
             self.release_parts(&condition);
         }
     }
@@ -230,27 +339,25 @@ impl SharedConditions {
         let condition = if is_last { self.take_out(id) } else { None };
         let Some(shared) = self.operand_mut(operand) else { return };
         match condition {
-            Some(SharedCondition::Test(_, Relation::StartsWith(prefix))) => shared.prefixes.remove(&prefix),
-            Some(SharedCondition::Test(_, Relation::Contains(_))) => shared.substrings.remove(id),
+            Some(SharedCondition::Test(_, Relation::StartsWith(prefix))) => {
+                Arc::make_mut(&mut shared.prefixes).remove(&prefix)
+            }
+            Some(SharedCondition::Test(_, Relation::Contains(_))) => Arc::make_mut(&mut shared.substrings).remove(id),
             _ => {}
         }
         shared.uses -= 1;
         if shared.uses == 0 {
             let hash = hash_operand(&shared.operand);
-            if let Ok(entry) = self.operand_ids.find_entry(hash, |&existing| existing == operand) {
-                entry.remove();
-            }
-            self.operands[operand as usize] = None;
+            self.operand_ids.remove(hash, |&existing| existing == operand);
+            self.operands[operand.index()] = None;
             self.free_operands.push(operand);
         }
     }
 
     fn take_out(&mut self, id: ConditionId) -> Option<SharedCondition> {
         let hash = hash_of(&self.conditions, id);
-        if let Ok(entry) = self.condition_ids.find_entry(hash, |&existing| existing == id) {
-            entry.remove();
-        }
-        let entry = self.conditions[id as usize].take()?;
+        self.condition_ids.remove(hash, |&existing| existing == id);
+        let entry = self.conditions[id.index()].take()?;
         self.free.push(id);
         Some(entry.condition)
     }
@@ -263,25 +370,27 @@ impl SharedConditions {
             }
             return id;
         }
-        let shared = SharedOperand {
+        let shared = Arc::new(SharedOperand {
             operand: operand.clone(),
             uses: 1,
-            prefixes: PrefixIndex::default(),
-            substrings: SubstringIndex::default(),
-        };
+            asked: 0,
+            users: Users::NONE,
+            prefixes: Arc::default(),
+            substrings: Arc::default(),
+        });
         let id = match self.free_operands.pop() {
             Some(id) => {
-                self.operands[id as usize] = Some(shared);
+                self.operands[id.index()] = Some(shared);
                 id
             }
             None => {
                 self.operands.push(Some(shared));
-                self.operands.len() as OperandId - 1
+                OperandId::new(self.operands.len() - 1)
             }
         };
         let Self { operands, operand_ids, .. } = self;
         let rehash = |&id: &OperandId| {
-            operands[id as usize].as_ref().map_or(0, |shared: &SharedOperand| hash_operand(&shared.operand))
+            operands[id.index()].as_ref().map_or(0, |shared: &Arc<SharedOperand>| hash_operand(&shared.operand))
         };
         operand_ids.insert_unique(hash, id, rehash);
         id
@@ -292,24 +401,24 @@ impl SharedConditions {
     }
 
     fn operand_mut(&mut self, id: OperandId) -> Option<&mut SharedOperand> {
-        self.operands.get_mut(id as usize)?.as_mut()
+        self.operands.get_mut(id.index())?.as_mut().map(Arc::make_mut)
     }
 
     /// Returns a condition.
     #[inline]
     pub fn condition(&self, id: ConditionId) -> Option<&SharedCondition> {
-        self.conditions.get(id as usize)?.as_ref().map(|entry| &entry.condition)
+        self.conditions.get(id.index())?.as_ref().map(|entry| &entry.condition)
     }
 
     /// Returns how many queries and conditions use a condition.
     pub fn uses(&self, id: ConditionId) -> u32 {
-        self.conditions.get(id as usize).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
+        self.conditions.get(id.index()).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
     }
 
     /// Returns an operand.
     #[inline]
     pub fn operand(&self, id: OperandId) -> Option<&SharedOperand> {
-        self.operands.get(id as usize)?.as_ref()
+        self.operands.get(id.index())?.as_deref()
     }
 
     /// Returns the test whether an operand equals a text, if any query has it.
@@ -333,17 +442,29 @@ impl SharedConditions {
         self.condition_with(hash_test(operand, &relation), is_it)
     }
 
-    /// Returns whether several queries or conditions use a condition.
+    /// Returns a condition, and whether several queries or conditions use it.
     #[inline]
-    pub fn is_shared(&self, id: ConditionId) -> bool {
-        self.uses(id) > 1
+    pub fn entry(&self, id: ConditionId) -> Option<(&SharedCondition, bool)> {
+        self.conditions.get(id.index())?.as_ref().map(|entry| (&entry.condition, entry.uses > 1))
     }
 
     /// Appends the tests for texts that a value of an operand starts with.
     pub fn append_prefixes(&self, operand: OperandId, value: &str, tests: &mut Vec<ConditionId>) {
-        if let Some(shared) = self.operand(operand).filter(|shared| !shared.prefixes.is_empty()) {
-            shared.prefixes.append_of(value, tests);
+        let Some(shared) = self.operand(operand).filter(|shared| !shared.prefixes.is_empty()) else { return };
+        match shared.prefixes.few_lengths() {
+            Some(lengths) => tests.extend(lengths.filter_map(|length| self.prefix(operand, value.get(..length)?))),
+            None => shared.prefixes.append_of(value, tests),
         }
+    }
+
+    /// Returns the test whether the values of an operand start with a text, if any query has it.
+    #[inline]
+    fn prefix(&self, operand: OperandId, text: &str) -> Option<ConditionId> {
+        let is_it = |existing: &SharedCondition| match existing {
+            SharedCondition::Test(of, Relation::StartsWith(existing)) => *of == operand && **existing == *text,
+            _ => false,
+        };
+        self.condition_with(hash_prefix(operand, text), is_it)
     }
 
     /// Appends the tests for texts that a value of an operand contains.
@@ -360,10 +481,10 @@ impl SharedConditions {
     /// Returns in what part of all messages an operand is expected to equal a text: as often as queries ask for it.
     pub fn frequency(&self, operand: &Operand, text: &str) -> f32 {
         let operand = self.operand_id(hash_operand(operand), operand);
-        let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
+        let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.asked);
         let test = operand.and_then(|id| self.equality(id, text));
-        let uses = test.map_or(0, |id| self.uses(id));
-        (uses as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
+        let asked = test.and_then(|id| self.conditions.get(id.index())?.as_ref()).map_or(0, |entry| entry.asked);
+        (asked as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
     }
 
     /// Returns how many conditions there are.
@@ -376,7 +497,7 @@ impl SharedConditions {
         self.len() == 0
     }
 
-    /// Returns bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
+    /// Returns the bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
     pub fn bytes(&self) -> usize {
         let texts = self.conditions.iter().flatten().map(|entry| match &entry.condition {
             SharedCondition::All(operands)
@@ -392,7 +513,7 @@ impl SharedConditions {
         let finders = operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes());
         texts.sum::<usize>()
             + finders.sum::<usize>()
-            + self.conditions.capacity() * size_of::<Option<ConditionEntry>>()
+            + self.conditions.bytes()
             + self.operands.capacity() * size_of::<Option<SharedOperand>>()
             + (self.condition_ids.capacity() + self.operand_ids.capacity()) * 5
     }
@@ -419,11 +540,12 @@ impl SharedCondition {
         matches!(self, Self::All(_) | Self::Any(_))
     }
 
-    /// Returns in what order conditions are decided that all have to hold.
+    /// Returns the rank of the condition in a conjunction: those of lower rank cost less, and are decided first.
     fn effort(&self) -> u8 {
         match self {
             Self::Named(_) | Self::IsRoot => 0,
             Self::Test(_, Relation::Contains(_)) => 3,
+            Self::Test(_, Relation::Matches(_)) => 4,
             Self::Test(..) => 1,
             Self::Above(..) | Self::AtDocument(_) | Self::Structure(_) => 2,
             Self::OneOf(_, TextMatch::Equal, _) => 2,
@@ -435,8 +557,8 @@ impl SharedCondition {
     }
 }
 
-fn hash_of(conditions: &[Option<ConditionEntry>], id: ConditionId) -> u64 {
-    conditions[id as usize].as_ref().map_or(0, |entry| hash_condition(&entry.condition))
+fn hash_of(conditions: &ConditionEntries, id: ConditionId) -> u64 {
+    conditions[id.index()].as_ref().map_or(0, |entry| hash_condition(&entry.condition))
 }
 
 fn hash_condition(condition: &SharedCondition) -> u64 {
@@ -461,20 +583,35 @@ fn hash_test(operand: OperandId, relation: &Relation) -> u64 {
     match relation {
         Relation::Equals(text) => return hash_equality(operand, text),
         Relation::Differs(text) => (1_u8, text).hash(&mut state),
-        Relation::StartsWith(text) => (2_u8, text).hash(&mut state),
+        Relation::StartsWith(text) => return hash_prefix(operand, text),
         Relation::Contains(text) => (3_u8, text).hash(&mut state),
+        Relation::Matches(pattern) => (8_u8, pattern).hash(&mut state),
         Relation::Within(range) => (4_u8, range).hash(&mut state),
         Relation::Overlaps(range) => (5_u8, range).hash(&mut state),
         Relation::OtherNumber(bits) => (6_u8, bits).hash(&mut state),
+        Relation::NoneWithin(range) => (7_u8, range).hash(&mut state),
     }
     operand.hash(&mut state);
     finished(state)
+}
+
+/// Returns a hash of a test, whether any query has it or not.
+pub(super) fn hash_value_test(test: &ValueTest) -> u64 {
+    hash_operand(&test.operand) ^ hash_test(OperandId::from_u32(0), &test.relation)
 }
 
 #[inline]
 fn hash_equality(operand: OperandId, text: &str) -> u64 {
     let mut state = FxHasher::default();
     operand.hash(&mut state);
+    text.hash(&mut state);
+    finished(state)
+}
+
+#[inline]
+fn hash_prefix(operand: OperandId, text: &str) -> u64 {
+    let mut state = FxHasher::default();
+    (2_u8, operand).hash(&mut state);
     text.hash(&mut state);
     finished(state)
 }
@@ -487,6 +624,10 @@ fn hash_operand(operand: &Operand) -> u64 {
         Operand::Attribute(name) => name.hash(&mut state),
         Operand::Children(test) => test.hash(&mut state),
         Operand::Nodes(expr) | Operand::Text(expr) | Operand::Number(expr) => hash_expr(expr, &mut state),
+        Operand::Typed(cast, expr) => {
+            cast.hash(&mut state);
+            hash_expr(expr, &mut state);
+        }
     }
     finished(state)
 }
@@ -496,4 +637,36 @@ fn hash_operand(operand: &Operand) -> u64 {
 fn finished(state: FxHasher) -> u64 {
     let hash = state.finish();
     hash ^ hash.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lower_case(text: &str) -> ValueTest {
+        let function = crate::query::ast::Function::LowerCase;
+        let operand = Operand::Text(Expr::Call { function, arguments: Vec::new() }.into());
+        ValueTest { operand, relation: Relation::Equals(text.into()) }
+    }
+
+    #[test]
+    fn a_query_is_one_user_of_an_operand_however_often_it_asks_for_it() {
+        let mut conditions = SharedConditions::default();
+        let mut ids = Vec::new();
+        for query in 0..10 {
+            conditions.begin_query(query);
+            for text in 0..100 {
+                ids.push((query, conditions.acquire_test(&lower_case(&text.to_string()))));
+            }
+        }
+        let Some(&SharedCondition::Test(operand, _)) = conditions.condition(ids[0].1) else { panic!("a test") };
+        assert_eq!(conditions.users_of_operand(operand), 10);
+        assert_eq!(conditions.users_of_condition(ids[0].1), 10);
+        for &(query, id) in ids.iter().filter(|(query, _)| *query >= 3) {
+            conditions.begin_query(query);
+            conditions.release(id);
+        }
+        assert_eq!(conditions.users_of_operand(operand), 3);
+        assert_eq!(conditions.users_of_condition(ids[0].1), 3);
+    }
 }

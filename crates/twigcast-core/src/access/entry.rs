@@ -1,17 +1,16 @@
 //! Numbers of operands and conditions, and the entries that wait for these.
 
-/// Number of a condition. 0 is none: nothing is to be verified.
-pub type ConditionId = u32;
-/// Number of an operand.
-pub type OperandId = u32;
+use crate::ids::ConditionId;
 
-/// The condition that always holds, in place of a number.
-pub const NO_CONDITION: ConditionId = 0;
+impl ConditionId {
+    /// In place of a condition: the one that always holds, so nothing is to be verified.
+    pub const NONE: Self = Self::from_u32(0);
+}
 
 /// A query that waits, and what has to be verified of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessEntry {
-    /// The condition that remains to be verified at the element; [`NO_CONDITION`]: none.
+    /// The condition that remains to be verified at the element; [`ConditionId::NONE`]: none.
     pub residual: ConditionId,
     /// The query, perhaps marked with [`WHOLE`].
     pub query: u32,

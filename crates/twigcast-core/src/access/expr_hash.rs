@@ -20,10 +20,16 @@ pub(super) fn hash_expr(expr: &Expr, state: &mut impl Hasher) {
             hash_expr(right, state);
         }
         Expr::Negate(operand) => hash_expr(operand, state),
+        Expr::Map { nodes, value } => {
+            hash_expr(nodes, state);
+            hash_expr(value, state);
+        }
         Expr::Path(path) => hash_path(path, state),
         // Both zeros are equal.
         Expr::Number(number) => (number + 0.0).to_bits().hash(state),
         Expr::Literal(text) => text.hash(state),
+        Expr::Pattern(pattern) => pattern.hash(state),
+        Expr::Typed(constant) => constant.hash(state),
         Expr::Call { function, arguments } => {
             function.hash(state);
             hash_all(arguments, state);

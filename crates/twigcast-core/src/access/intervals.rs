@@ -4,6 +4,8 @@
 //! then sorted; lists of like size are merged. Each list is an implicit tree of distinct ranges: the one in the middle is
 //! the root, which knows the greatest end of all, and the two halves are its subtrees.
 
+use std::sync::Arc;
+
 use super::entry::AccessEntry;
 use crate::plan::NumberRange;
 
@@ -26,21 +28,21 @@ struct Interval {
 struct SortedIntervals {
     ranges: Vec<NumberRange>,
     greatest: Vec<u64>,
-    /// Where the entries of each range begin, and where those of the last one end.
+    /// The index at which the entries of each range begin, and one at which those of the last one end.
     starts: Vec<u32>,
     entries: Vec<AccessEntry>,
-    /// Entries that are gone, which [`GONE`] tells.
-    gone: usize,
+    /// The number of removed entries. They stay in the list, marked with [`REMOVED`], until it is sorted anew.
+    removed: usize,
 }
 
-/// In place of the query of an entry that is gone.
-const GONE: u32 = u32::MAX;
+/// In place of the query of an entry that was removed.
+const REMOVED: u32 = u32::MAX;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct IntervalIndex {
     /// Longer ones first.
-    sorted: Vec<SortedIntervals>,
+    sorted: Vec<Arc<SortedIntervals>>,
     unsorted: Vec<Interval>,
 }
 
@@ -80,7 +82,7 @@ impl SortedIntervals {
         let all = all.flat_map(|(index, &range)| {
             self.entries[self.entries_of(index)].iter().map(move |&entry| Interval { range, entry })
         });
-        all.filter(|interval| interval.entry.query != GONE)
+        all.filter(|interval| interval.entry.query != REMOVED)
     }
 
     fn visit(&self, start: usize, end: usize, sought: NumberRange, visit: &mut impl FnMut(AccessEntry)) {
@@ -105,19 +107,30 @@ impl SortedIntervals {
         let range = self.ranges[index];
         if range.low <= sought.high && range.high >= sought.low {
             let entries = self.entries[self.entries_of(index)].iter();
-            entries.filter(|entry| entry.query != GONE).for_each(|&entry| visit(entry));
+            entries.filter(|entry| entry.query != REMOVED).for_each(|&entry| visit(entry));
         }
     }
 
-    /// Marks an entry as gone. Returns whether it was there.
-    fn remove(&mut self, Interval { range, entry }: Interval) -> bool {
+    /// Visits the entries of the ranges between two positions.
+    fn visit_ranges(&self, start: usize, end: usize, visit: &mut impl FnMut(AccessEntry)) {
+        if start < end {
+            let entries = self.entries[self.starts[start] as usize..self.starts[end] as usize].iter();
+            entries.filter(|entry| entry.query != REMOVED).for_each(|&entry| visit(entry));
+        }
+    }
+
+    /// Returns the index of an entry.
+    fn position(&self, Interval { range, entry }: Interval) -> Option<usize> {
         let key = |range: &NumberRange| (range.low, range.high);
-        let Ok(index) = self.ranges.binary_search_by_key(&key(&range), key) else { return false };
-        let entries = self.entries_of(index);
-        let Some(found) = self.entries[entries].iter_mut().find(|existing| **existing == entry) else { return false };
-        found.query = GONE;
-        self.gone += 1;
-        true
+        let entries = self.entries_of(self.ranges.binary_search_by_key(&key(&range), key).ok()?);
+        let position = self.entries[entries.clone()].iter().position(|existing| *existing == entry)?;
+        Some(entries.start + position)
+    }
+
+    /// Marks an entry as removed.
+    fn remove(&mut self, position: usize) {
+        self.entries[position].query = REMOVED;
+        self.removed += 1;
     }
 }
 
@@ -135,7 +148,7 @@ impl IntervalIndex {
             while let Some(shortest) = self.sorted.pop_if(|list| list.entries.len() < MERGED_FACTOR * entries.len()) {
                 entries.extend(shortest.live());
             }
-            self.sorted.push(SortedIntervals::of(entries));
+            self.sorted.push(Arc::new(SortedIntervals::of(entries)));
         }
     }
 
@@ -146,15 +159,17 @@ impl IntervalIndex {
             self.unsorted.swap_remove(position);
             return true;
         }
-        let Some(index) = self.sorted.iter_mut().position(|list| list.remove(sought)) else { return false };
-        let list = &self.sorted[index];
-        if list.gone * 2 > list.entries.len() {
+        let position = |(index, list): (usize, &Arc<SortedIntervals>)| Some((index, list.position(sought)?));
+        let Some((index, position)) = self.sorted.iter().enumerate().find_map(position) else { return false };
+        let list = Arc::make_mut(&mut self.sorted[index]);
+        list.remove(position);
+        if list.removed * 2 > list.entries.len() {
             let mut entries: Vec<_> = list.live().collect();
             if entries.len() <= UNSORTED_MAX / 2 {
                 self.unsorted.append(&mut entries);
                 self.sorted.remove(index);
             } else {
-                self.sorted[index] = SortedIntervals::of(entries);
+                self.sorted[index] = Arc::new(SortedIntervals::of(entries));
             }
         }
         true
@@ -172,13 +187,44 @@ impl IntervalIndex {
         }
     }
 
+    /// Visits the entries of ranges whose least number is above one, if given, and not above another.
+    pub fn for_each_from(&self, above: Option<u64>, to: u64, mut visit: impl FnMut(AccessEntry)) {
+        let is_seen = |range: &NumberRange| above.is_some_and(|above| range.low <= above);
+        for list in &self.sorted {
+            let start = list.ranges.partition_point(is_seen);
+            let end = list.ranges.partition_point(|range| range.low <= to);
+            list.visit_ranges(start, end, &mut visit);
+        }
+        for Interval { range, entry } in &self.unsorted {
+            if range.low <= to && !is_seen(range) {
+                visit(*entry);
+            }
+        }
+    }
+
+    /// Visits the entries of ranges whose greatest number is below one, if given, and not below another, where the least
+    /// numbers of all are equal.
+    pub fn for_each_up_to(&self, from: u64, below: Option<u64>, mut visit: impl FnMut(AccessEntry)) {
+        let is_new = |range: &NumberRange| below.is_none_or(|below| range.high < below);
+        for list in &self.sorted {
+            let start = list.ranges.partition_point(|range| range.high < from);
+            let end = list.ranges.partition_point(is_new);
+            list.visit_ranges(start, end, &mut visit);
+        }
+        for Interval { range, entry } in &self.unsorted {
+            if range.high >= from && is_new(range) {
+                visit(*entry);
+            }
+        }
+    }
+
     /// Visits all entries.
     pub fn for_each(&self, mut visit: impl FnMut(AccessEntry)) {
-        let sorted = self.sorted.iter().flat_map(SortedIntervals::live);
+        let sorted = self.sorted.iter().flat_map(|list| list.live());
         sorted.chain(self.unsorted.iter().copied()).for_each(|interval| visit(interval.entry));
     }
 
-    /// Returns bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn bytes(&self) -> usize {
         let sorted =
             self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));
@@ -189,31 +235,62 @@ impl IntervalIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::ConditionId;
+    use crate::testing::Random;
+
+    /// Numbers in any order lead to each range without one of its bounds once, as soon as one of them is in it.
+    #[test]
+    fn open_ranges_are_visited_once() {
+        for seed in 1..8_u64 {
+            println!("seed {seed}");
+            let mut numbers = Random(seed);
+            let mut random = move |bound: u64| numbers.below(bound);
+            let (mut above, mut below) = (IntervalIndex::default(), IntervalIndex::default());
+            let bounds: Vec<u64> = (0..500 * seed).map(|_| 1 + random(300)).collect();
+            for (query, &bound) in (0..).zip(&bounds) {
+                let entry = AccessEntry { query, residual: ConditionId::NONE };
+                above.insert(NumberRange { low: bound, high: 1_000 }, entry);
+                below.insert(NumberRange { low: 0, high: bound }, entry);
+            }
+            let (mut seen_above, mut seen_below) = (Vec::new(), Vec::new());
+            let (mut greatest, mut least) = (None, None);
+            for _ in 0..20 {
+                let number = random(310);
+                above.for_each_from(greatest, number, |entry| seen_above.push(entry.query));
+                below.for_each_up_to(number, least, |entry| seen_below.push(entry.query));
+                greatest = greatest.max(Some(number));
+                least = Some(least.map_or(number, |least: u64| least.min(number)));
+                let expected = |holds: &dyn Fn(u64) -> bool| -> Vec<u32> {
+                    (0..).zip(&bounds).filter(|(_, bound)| holds(**bound)).map(|(query, _)| query).collect()
+                };
+                seen_above.sort_unstable();
+                seen_below.sort_unstable();
+                assert_eq!(seen_above, expected(&|bound| Some(bound) <= greatest));
+                assert_eq!(seen_below, expected(&|bound| Some(bound) >= least));
+            }
+        }
+    }
 
     #[test]
     fn ranges_are_found_by_the_numbers_they_overlap() {
         for seed in 1..12_u64 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % bound
-            };
+            let mut random = Random(seed);
             let (mut index, mut live) = (IntervalIndex::default(), Vec::new());
             for query in 0..1_500 {
-                let low = random(200);
+                let low = random.below(200);
                 // Some ranges have no number in them.
-                let range = NumberRange { low, high: (low + random(60)).saturating_sub(random(8)) };
-                let entry = AccessEntry { query, residual: random(3) as u32 };
+                let range = NumberRange { low, high: (low + random.below(60)).saturating_sub(random.below(8)) };
+                let entry = AccessEntry { query, residual: ConditionId::from_u32(random.below(3) as u32) };
                 index.insert(range, entry);
                 live.push(Interval { range, entry });
-                while !live.is_empty() && random(seed) < 2 && random(3) > 0 {
-                    let gone = live.swap_remove(random(live.len() as u64) as usize);
+                while !live.is_empty() && random.below(seed) < 2 && random.below(3) > 0 {
+                    let gone = live.swap_remove(random.below(live.len() as u64) as usize);
                     assert!(index.remove(gone.range, gone.entry));
                     assert!(!index.remove(gone.range, gone.entry));
                 }
-                let low = random(220);
-                let sought = NumberRange { low, high: low + random(3) * random(20) };
+                let low = random.below(220);
+                let sought = NumberRange { low, high: low + random.below(3) * random.below(20) };
                 let overlaps = |at: &&Interval| at.range.low <= sought.high && at.range.high >= sought.low;
                 let mut expected: Vec<u32> = live.iter().filter(overlaps).map(|at| at.entry.query).collect();
                 let mut visited = Vec::new();

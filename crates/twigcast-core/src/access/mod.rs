@@ -7,13 +7,35 @@
 //!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]).
 //! - [`table`]: for each state of the automaton, the queries that wait there by the test that leads to them; those that wait
 //!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]).
+//! - [`samples`]: the values that messages have had lately, by which covers are chosen.
 //!
 //! So what a message costs follows the values that it has and the queries that these lead to.
+//!
+//! ```
+//! use twigcast_core::access::conditions::SharedConditions;
+//! use twigcast_core::plan::{Operand, Relation, ValueTest};
+//!
+//! // Three queries test the text of an element for words that it contains; two of them for the same.
+//! let mut conditions = SharedConditions::default();
+//! let [flood, storm, same] = ["flood", "storm", "flood"].map(|word| {
+//!     conditions.acquire_test(&ValueTest { operand: Operand::Own, relation: Relation::Contains(word.into()) })
+//! });
+//! assert!(flood == same && flood != storm);
+//!
+//! // One search in a value finds all of these words.
+//! let Some(twigcast_core::access::conditions::SharedCondition::Test(operand, _)) = conditions.condition(flood) else {
+//!     unreachable!()
+//! };
+//! let mut found = Vec::new();
+//! conditions.append_substrings(*operand, "a flood, no snow", &mut found);
+//! assert_eq!(found, [flood]);
+//! ```
 
 pub mod conditions;
 pub mod entry;
 mod expr_hash;
 pub mod intervals;
 mod prefixes;
+pub mod samples;
 mod substrings;
 pub mod table;

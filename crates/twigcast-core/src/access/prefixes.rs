@@ -1,15 +1,20 @@
-//! Texts that values may start with, in order.
+//! Texts that values may start with, in order. Where they have few lengths, the beginnings of a value that have these are
+//! looked up by their hashes instead.
 
+use crate::ids::ConditionId;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-
-use super::entry::ConditionId;
 
 /// The prefixes that an operand is tested for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixIndex {
     tests: BTreeMap<Box<str>, ConditionId>,
+    /// The lengths in bytes that they have, and how many have each, ascending.
+    lengths: Vec<(usize, u32)>,
 }
+
+/// So many lengths are few.
+const LENGTHS_FEW: usize = 4;
 
 impl PrefixIndex {
     pub(super) fn is_empty(&self) -> bool {
@@ -17,11 +22,30 @@ impl PrefixIndex {
     }
 
     pub(super) fn insert(&mut self, prefix: &str, test: ConditionId) {
-        self.tests.insert(prefix.into(), test);
+        if self.tests.insert(prefix.into(), test).is_some() {
+            return;
+        }
+        match self.lengths.binary_search_by_key(&prefix.len(), |&(length, _)| length) {
+            Ok(position) => self.lengths[position].1 += 1,
+            Err(position) => self.lengths.insert(position, (prefix.len(), 1)),
+        }
     }
 
     pub(super) fn remove(&mut self, prefix: &str) {
-        self.tests.remove(prefix);
+        if self.tests.remove(prefix).is_none() {
+            return;
+        }
+        if let Ok(position) = self.lengths.binary_search_by_key(&prefix.len(), |&(length, _)| length) {
+            self.lengths[position].1 -= 1;
+            if self.lengths[position].1 == 0 {
+                self.lengths.remove(position);
+            }
+        }
+    }
+
+    /// Returns the lengths in bytes of all prefixes, ascending, if these are few.
+    pub(super) fn few_lengths(&self) -> Option<impl Iterator<Item = usize> + '_> {
+        (self.lengths.len() <= LENGTHS_FEW).then(|| self.lengths.iter().map(|&(length, _)| length))
     }
 
     /// Appends the tests for the prefixes of a value.
@@ -45,7 +69,7 @@ impl PrefixIndex {
         }
     }
 
-    /// Returns bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         self.tests.keys().map(|prefix| prefix.len() + 40).sum()
     }
@@ -78,7 +102,7 @@ mod tests {
         }
         for kept in [1, 2, 3, 7, 40] {
             let mut prefixes = PrefixIndex::default();
-            texts.iter().enumerate().for_each(|(id, text)| prefixes.insert(text, id as ConditionId));
+            texts.iter().enumerate().for_each(|(id, text)| prefixes.insert(text, ConditionId::new(id)));
             let is_kept = |id: usize| id > 0 && id.is_multiple_of(kept);
             texts.iter().enumerate().filter(|(id, _)| !is_kept(*id)).for_each(|(_, text)| prefixes.remove(text));
             for value in &texts {
@@ -86,7 +110,7 @@ mod tests {
                 prefixes.append_of(value, &mut tests);
                 tests.sort_unstable();
                 let expected = texts.iter().enumerate().filter(|(id, text)| is_kept(*id) && value.starts_with(*text));
-                let expected: Vec<_> = expected.map(|(id, _)| id as ConditionId).collect();
+                let expected: Vec<_> = expected.map(|(id, _)| ConditionId::new(id)).collect();
                 assert_eq!(tests, expected, "{value}, each {kept}th");
             }
         }

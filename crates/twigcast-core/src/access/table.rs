@@ -3,15 +3,17 @@
 use rustc_hash::FxHashMap;
 
 use super::conditions::{SharedCondition, SharedConditions};
-use super::entry::{AccessEntry, ConditionId, NO_CONDITION, OperandId};
+use super::entry::AccessEntry;
 use super::intervals::IntervalIndex;
+use crate::ids::{ConditionId, OperandId};
 use crate::plan::{NumberRange, Operand, Relation};
 use crate::query::ast::NameTest;
+use crate::util::cow_map::CowMap;
 use crate::vocabulary::Name;
 
 /// From so many uses on, a residual has ranges of its own, and is decided before any of them is looked for.
 const GUARD_USES_MIN: u32 = 64;
-/// So many residuals may have ranges of their own at one place.
+/// The most residuals at one operand that have ranges of their own.
 const GUARDS_MAX: usize = 64;
 
 /// All that waits for one test: mostly a single query.
@@ -21,13 +23,30 @@ enum AccessList {
     Many(Vec<AccessEntry>),
 }
 
+/// Ranges that all have the same residual, which is decided before any of them is looked for.
+#[derive(Clone, Debug)]
+pub struct GuardedRanges {
+    /// The residual; [`ConditionId::NONE`]: none.
+    pub guard: ConditionId,
+    /// Ranges without an upper bound: what one number of a message has led to need not be visited for a lesser one.
+    pub above: IntervalIndex,
+    /// Ranges without a lower bound.
+    pub below: IntervalIndex,
+    /// Ranges with both.
+    pub between: IntervalIndex,
+}
+
 /// The ranges of an operand that are waited for.
 #[derive(Clone, Debug, Default)]
 pub struct RangeIndex {
     /// By the residual that all of them have.
-    pub guarded: Vec<(ConditionId, IntervalIndex)>,
+    pub guarded: Vec<GuardedRanges>,
     /// All others.
     pub mixed: IntervalIndex,
+    /// Ranges without an upper bound in which no number may be.
+    pub none_above: IntervalIndex,
+    /// Ranges without a lower bound in which no number may be.
+    pub none_below: IntervalIndex,
 }
 
 /// The ways in which an operand leads to queries. The counts are of entries.
@@ -63,7 +82,7 @@ pub struct AccessTable {
     positions: FxHashMap<OperandId, u32>,
     names: OperandNames,
     /// All that waits for tests other than ranges.
-    lists: FxHashMap<ConditionId, AccessList>,
+    lists: CowMap<ConditionId, AccessList>,
     /// All that each element leads to.
     unconditional: Vec<AccessEntry>,
 }
@@ -111,26 +130,50 @@ fn remove_sorted(entries: &mut Vec<AccessEntry>, entry: AccessEntry) {
     }
 }
 
+impl GuardedRanges {
+    fn new(guard: ConditionId) -> Self {
+        let [above, below, between] = [(); 3].map(|()| IntervalIndex::default());
+        Self { guard, above, below, between }
+    }
+
+    fn of(&mut self, range: NumberRange) -> &mut IntervalIndex {
+        match (range.is_open_above(), range.is_open_below()) {
+            (true, false) => &mut self.above,
+            (false, true) => &mut self.below,
+            _ => &mut self.between,
+        }
+    }
+
+    fn all(&self) -> [&IntervalIndex; 3] {
+        [&self.above, &self.below, &self.between]
+    }
+
+    /// Visits the entries whose ranges overlap one.
+    pub fn for_each_overlapping(&self, sought: NumberRange, mut visit: impl FnMut(AccessEntry)) {
+        self.all().into_iter().for_each(|index| index.for_each_overlapping(sought, &mut visit));
+    }
+}
+
 impl RangeIndex {
     fn insert(&mut self, range: NumberRange, entry: AccessEntry, conditions: &SharedConditions) {
-        if let Some((_, index)) = self.guarded.iter_mut().find(|(residual, _)| *residual == entry.residual) {
-            return index.insert(range, entry);
+        if let Some(guarded) = self.guarded.iter_mut().find(|guarded| guarded.guard == entry.residual) {
+            return guarded.of(range).insert(range, entry);
         }
-        let is_guard = entry.residual != NO_CONDITION && conditions.uses(entry.residual) >= GUARD_USES_MIN;
+        let is_guard = entry.residual == ConditionId::NONE || conditions.uses(entry.residual) >= GUARD_USES_MIN;
         if is_guard && self.guarded.len() < GUARDS_MAX {
-            let mut index = IntervalIndex::default();
-            index.insert(range, entry);
-            self.guarded.push((entry.residual, index));
+            let mut guarded = GuardedRanges::new(entry.residual);
+            guarded.of(range).insert(range, entry);
+            self.guarded.push(guarded);
         } else {
             self.mixed.insert(range, entry);
         }
     }
 
     fn remove(&mut self, range: NumberRange, entry: AccessEntry) {
-        if let Some(position) = self.guarded.iter().position(|(residual, _)| *residual == entry.residual)
-            && self.guarded[position].1.remove(range, entry)
+        if let Some(position) = self.guarded.iter().position(|guarded| guarded.guard == entry.residual)
+            && self.guarded[position].of(range).remove(range, entry)
         {
-            if self.guarded[position].1.is_empty() {
+            if self.guarded[position].all().into_iter().all(IntervalIndex::is_empty) {
                 self.guarded.swap_remove(position);
             }
         } else {
@@ -138,15 +181,35 @@ impl RangeIndex {
         }
     }
 
+    fn negated(&mut self, range: NumberRange) -> &mut IntervalIndex {
+        if range.is_open_above() { &mut self.none_above } else { &mut self.none_below }
+    }
+
+    fn indexes(&self) -> impl Iterator<Item = &IntervalIndex> {
+        let guarded = self.guarded.iter().flat_map(GuardedRanges::all);
+        guarded.chain([&self.mixed, &self.none_above, &self.none_below])
+    }
+
     /// Returns whether no range is waited for.
     pub fn is_empty(&self) -> bool {
-        self.guarded.is_empty() && self.mixed.is_empty()
+        self.guarded.is_empty() && self.mixed.is_empty() && !self.asks_for_none()
+    }
+
+    /// Returns whether the absence of numbers leads to queries.
+    #[inline]
+    pub fn asks_for_none(&self) -> bool {
+        !self.none_above.is_empty() || !self.none_below.is_empty()
+    }
+
+    /// Visits the entries of the ranges that have none of an operand's numbers, of which the least and greatest are given.
+    pub fn for_each_without(&self, numbers: Option<NumberRange>, mut visit: impl FnMut(AccessEntry)) {
+        self.none_above.for_each_from(numbers.map(|numbers| numbers.high), u64::MAX, &mut visit);
+        self.none_below.for_each_up_to(0, numbers.map(|numbers| numbers.low), &mut visit);
     }
 
     /// Visits all entries.
     pub fn for_each(&self, mut visit: impl FnMut(AccessEntry)) {
-        self.guarded.iter().for_each(|(_, index)| index.for_each(&mut visit));
-        self.mixed.for_each(visit);
+        self.indexes().for_each(|index| index.for_each(&mut visit));
     }
 }
 
@@ -162,14 +225,25 @@ impl TableOperand {
             Relation::Within(range) if range.is_point() => Some(&mut self.numbers),
             Relation::StartsWith(_) => Some(&mut self.prefixes),
             Relation::Contains(_) => Some(&mut self.substrings),
-            Relation::Within(_) | Relation::Overlaps(_) | Relation::Differs(_) | Relation::OtherNumber(_) => None,
+            Relation::Within(_)
+            | Relation::Overlaps(_)
+            | Relation::NoneWithin(_)
+            | Relation::Differs(_)
+            | Relation::Matches(_)
+            | Relation::OtherNumber(_) => None,
         }
+    }
+
+    /// Returns whether each value by itself leads to queries, by texts and numbers that it equals or starts with.
+    #[inline]
+    pub fn asks_single_values(&self) -> bool {
+        self.substrings == 0 && self.ranges.is_empty()
     }
 
     /// Returns whether only numbers lead to queries.
     #[inline]
     pub fn asks_numbers_only(&self) -> bool {
-        self.texts + self.prefixes + self.substrings == 0
+        self.texts + self.prefixes + self.substrings == 0 && !self.ranges.asks_for_none()
     }
 
     fn is_empty(&self) -> bool {
@@ -178,15 +252,19 @@ impl TableOperand {
 }
 
 impl OperandNames {
-    fn insert(&mut self, operand: OperandId, position: u32, conditions: &SharedConditions) {
-        match conditions.operand(operand).map(|shared| &shared.operand) {
+    fn insert(&mut self, operand: &TableOperand, position: u32, conditions: &SharedConditions) {
+        if operand.ranges.asks_for_none() {
+            self.unnamed.push(position);
+            return;
+        }
+        match conditions.operand(operand.operand).map(|shared| &shared.operand) {
             Some(Operand::Attribute(name)) => _ = self.attributes.insert(*name, position),
             Some(Operand::Children(NameTest::Name(name))) => _ = self.children.insert(*name, position),
             _ => self.unnamed.push(position),
         }
     }
 
-    /// Returns operands without names.
+    /// Returns the positions of the operands without names, and of those whose absence leads to queries.
     #[inline]
     pub fn unnamed(&self) -> &[u32] {
         &self.unnamed
@@ -204,13 +282,13 @@ impl OperandNames {
         !self.children.is_empty()
     }
 
-    /// Returns the operand that an attribute is.
+    /// Returns the position of the operand that an attribute is.
     #[inline]
     pub fn attribute(&self, name: Name) -> Option<u32> {
         self.attributes.get(&name).copied()
     }
 
-    /// Returns the operand that child elements of a name are.
+    /// Returns the position of the operand that child elements of a name are.
     #[inline]
     pub fn child(&self, name: Name) -> Option<u32> {
         self.children.get(&name).copied()
@@ -218,7 +296,7 @@ impl OperandNames {
 }
 
 impl AccessTable {
-    /// Lets an entry wait for a test; for [`NO_CONDITION`], for each element.
+    /// Lets an entry wait for a test; for [`ConditionId::NONE`], for each element.
     pub fn insert(&mut self, test: ConditionId, entry: AccessEntry, conditions: &SharedConditions) {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
@@ -226,13 +304,22 @@ impl AccessTable {
         let position = match self.position(*operand) {
             Some(position) => position,
             None => {
-                self.operands.push(TableOperand::new(*operand));
-                self.positions.insert(*operand, self.operands.len() as u32 - 1);
-                self.names.insert(*operand, self.operands.len() as u32 - 1, conditions);
-                self.operands.len() - 1
+                let (new, position) = (TableOperand::new(*operand), self.operands.len());
+                self.positions.insert(*operand, position as u32);
+                self.names.insert(&new, position as u32, conditions);
+                self.operands.push(new);
+                position
             }
         };
         let table_operand = &mut self.operands[position];
+        if let Relation::NoneWithin(range) = relation {
+            let asked = table_operand.ranges.asks_for_none();
+            table_operand.ranges.negated(*range).insert(*range, entry);
+            if !asked {
+                self.number_operands(conditions);
+            }
+            return;
+        }
         if let Relation::Within(range) | Relation::Overlaps(range) = relation
             && table_operand.count_of(relation).is_none()
         {
@@ -255,6 +342,12 @@ impl AccessTable {
         let Some(position) = self.position(*operand) else { return };
         let table_operand = &mut self.operands[position];
         match (table_operand.count_of(relation), relation) {
+            (None, Relation::NoneWithin(range)) => {
+                table_operand.ranges.negated(*range).remove(*range, entry);
+                if !table_operand.ranges.asks_for_none() {
+                    self.number_operands(conditions);
+                }
+            }
             (None, Relation::Within(range) | Relation::Overlaps(range)) => table_operand.ranges.remove(*range, entry),
             (count, _) => {
                 if let Some(count) = count {
@@ -281,7 +374,7 @@ impl AccessTable {
         self.positions.clear();
         for (position, operand) in (0..).zip(&self.operands) {
             self.positions.insert(operand.operand, position);
-            self.names.insert(operand.operand, position, conditions);
+            self.names.insert(operand, position, conditions);
         }
     }
 
@@ -311,7 +404,7 @@ impl AccessTable {
         mut visit: impl FnMut(AccessEntry),
     ) {
         operand.ranges.for_each(&mut visit);
-        for (test, list) in &self.lists {
+        for (test, list) in self.lists.iter() {
             let is_its =
                 matches!(conditions.condition(*test), Some(SharedCondition::Test(of, _)) if *of == operand.operand);
             if is_its {
@@ -325,16 +418,13 @@ impl AccessTable {
         self.operands.is_empty() && self.unconditional.is_empty()
     }
 
-    /// Returns bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
         let lists = self.lists.values().map(|list| match list {
             AccessList::One(_) => 0,
             AccessList::Many(entries) => entries.capacity() * size_of::<AccessEntry>(),
         });
-        let ranges = self.operands.iter().map(|operand| {
-            let guarded = operand.ranges.guarded.iter().map(|(_, index)| index.bytes());
-            guarded.sum::<usize>() + operand.ranges.mixed.bytes()
-        });
+        let ranges = self.operands.iter().flat_map(|operand| operand.ranges.indexes().map(IntervalIndex::bytes));
         lists.sum::<usize>()
             + ranges.sum::<usize>()
             + self.lists.capacity() * (size_of::<(ConditionId, AccessList)>() + 1)

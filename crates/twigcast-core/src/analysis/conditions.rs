@@ -28,7 +28,7 @@ pub(super) fn all<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bo
     }
 }
 
-/// `decisive` if one of the truths is, the opposite if all are that.
+/// Returns `decisive` if one of the truths is that, and the opposite if all are the opposite.
 fn fold(truths: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
     let mut open = false;
     for truth in truths {
@@ -73,12 +73,12 @@ fn pairs(operands: &[Expr]) -> impl Iterator<Item = (&Expr, &Expr)> {
     some.iter().enumerate().flat_map(move |(index, a)| some[index + 1..].iter().map(move |b| (a, b)))
 }
 
-/// Is `b` `not(a)`?
+/// Returns whether `b` is `not(a)`.
 fn is_negation(a: &Expr, b: &Expr) -> bool {
     matches!(b, Expr::Call { function: Function::Not, arguments } if arguments.len() == 1 && arguments[0] == *a)
 }
 
-/// What a comparison with a constant asks of its other operand.
+/// The bound that a comparison with a constant sets to its other operand.
 struct Demand<'e> {
     subject: &'e Expr,
     /// The subject is a node-set, which must not be empty then.
@@ -106,7 +106,7 @@ impl<'e> Demand<'e> {
         let (of_nodes, single) = match &read {
             AbstractValue::Nodes(nodes) => (true, nodes.single),
             AbstractValue::Text(_) | AbstractValue::Number(_) => (false, true),
-            AbstractValue::Boolean(_) | AbstractValue::Unknown => return None,
+            AbstractValue::Boolean(_) | AbstractValue::Typed | AbstractValue::Unknown => return None,
         };
         let bound = match (op, &constant) {
             (CompareOp::Equal, AbstractValue::Text(Some(text))) if !matches!(read, AbstractValue::Number(_)) => {
@@ -122,7 +122,7 @@ impl<'e> Demand<'e> {
 }
 
 impl Bound {
-    /// Is there no value that is within both?
+    /// Returns whether there is no value that is within both.
     fn excludes(&self, other: &Self) -> bool {
         use CompareOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
         match (self, other) {

@@ -20,13 +20,13 @@ impl NodeKinds {
     pub const NAMESPACE: Self = Self(64);
     pub const ALL: Self = Self(127);
 
-    /// What can be a child of an element, or a sibling.
+    /// The kinds that can be a child of an element, or a sibling.
     const CONTENT: Self = Self(2 | 4 | 8 | 16);
-    /// What can be a child of the document node.
+    /// The kinds that can be a child of the document node.
     const OUTERMOST: Self = Self(2 | 8 | 16);
-    /// What can have children.
+    /// The kinds that can have children.
     const PARENTS: Self = Self(1 | 2);
-    /// What always has an element above it.
+    /// The kinds that always have an element above them.
     const INNER: Self = Self(4 | 32 | 64);
 
     fn has(self, some: Self) -> bool {

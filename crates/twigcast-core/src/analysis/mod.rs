@@ -2,8 +2,25 @@
 //!
 //! An expression is evaluated on all messages at once, with *abstract values*: a node-set is known by the kinds of nodes
 //! that may be in it, whether one certainly is, and whether more than one can be; a number by a range; truth and text
-//! by themselves or not at all. Each rule holds on every well-formed document, so whatever is told is certain; much that is true is
-//! not found out (whether a path of the query's names exists, for instance, depends on the message alone).
+//! by themselves or not at all. Each rule holds on every well-formed document, so whatever the analysis finds is certain; much that is true is
+//! not found (whether a path of the query's names exists, for instance, depends on the message alone).
+//!
+//! ```
+//! use twigcast_core::analysis::truth;
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, normal, parse};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let truth_of = |text| {
+//!     let (limits, namespaces) = (Limits::default(), [("p", "urn:example")]);
+//!     let options = ParseOptions::new(&namespaces, Dialect::XPath, &limits);
+//!     let Ok(Query::XPath(expr)) = parse(text, &options, &mut Vocabulary::new()) else { unreachable!() };
+//!     truth(&normal::normalise(expr))
+//! };
+//! assert_eq!(truth_of("count(//a) >= 0"), Some(true));
+//! assert_eq!(truth_of("//a[@x = 1 and @x = 2]"), Some(false));
+//! assert_eq!(truth_of("//a"), None);
+//! ```
 
 mod conditions;
 mod kinds;
@@ -33,14 +50,14 @@ pub fn truth_without_nodes(expr: &Expr) -> Option<bool> {
     value(expr, StaticContext { kinds: NodeKinds::ALL, alone: false, has_no_nodes: true }).truth()
 }
 
-/// Where an expression is evaluated.
+/// The context in which an expression is evaluated.
 #[derive(Clone, Copy)]
 struct StaticContext {
     /// Kinds that the context node may be of.
     kinds: NodeKinds,
     /// The context size is 1.
     alone: bool,
-    /// It is assumed that no path from the context node or the document node selects anything else.
+    /// The assumption that no path from the context node or the document node selects anything else.
     has_no_nodes: bool,
 }
 
@@ -49,17 +66,33 @@ fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
         Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, &|operand| value(operand, context))),
         Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, &|operand| value(operand, context))),
         Expr::Compare { op, left, right } => AbstractValue::Boolean(compare(*op, left, right, context)),
+        Expr::Arithmetic { op, left, right } if op.is_of_temporals() => {
+            temporal(expr, &value(left, context), &value(right, context))
+        }
         Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
         Expr::Negate(operand) => match value(operand, context) {
             AbstractValue::Number(AbstractNumber::Is(number)) => AbstractValue::Number(AbstractNumber::Is(-number)),
             _ => AbstractValue::Number(AbstractNumber::ANY),
         },
         Expr::Union(members) => union(members, context),
+        Expr::Map { nodes, .. } => values_of(&value(nodes, context)),
         Expr::Path(path) => self::path(path, context),
         Expr::Number(number) => AbstractValue::Number(AbstractNumber::Is(*number)),
         Expr::Literal(text) => AbstractValue::Text(Some((&**text).into())),
+        Expr::Pattern(_) => AbstractValue::Text(None),
+        // What nodes compare with it is read in another way than for the same number.
+        Expr::Typed(_) => AbstractValue::Typed,
         Expr::Call { function, arguments } => call(*function, arguments, context),
     }
+}
+
+/// Returns the values that are made of some items: none of nothing.
+fn values_of<'e>(items: &AbstractValue<'_>) -> AbstractValue<'e> {
+    AbstractValue::Nodes(if items.is_none() || items.is_empty_text() {
+        AbstractNodes::NONE
+    } else {
+        AbstractNodes::ANY
+    })
 }
 
 fn union<'e>(members: &[Expr], context: StaticContext) -> AbstractValue<'e> {
@@ -119,7 +152,7 @@ fn walk(from: AbstractNodes, step: &Step) -> AbstractNodes {
     AbstractNodes { single: from.single && kept.single, ..kept }
 }
 
-/// The nodes that pass all predicates.
+/// Returns the nodes that pass all predicates.
 fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
     let all_nodes = StaticContext { kinds: nodes.kinds, alone: nodes.single, has_no_nodes: false };
     for predicate in predicates {
@@ -147,7 +180,7 @@ fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
     }
 }
 
-/// Is the predicate true of one node of whatever there is: the first, or the last?
+/// Returns whether the predicate is true of one node of whatever there is: the first, or the last.
 fn keeps_one(predicate: &Expr) -> bool {
     let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
     let is_one = |expr: &Expr| matches!(expr, Expr::Number(number) if *number == 1.0);
@@ -163,7 +196,7 @@ fn keeps_one(predicate: &Expr) -> bool {
     }
 }
 
-/// Is the predicate true of one node at most: that at a fixed position, or the last?
+/// Returns whether the predicate is true of one node at most: that at a fixed position, or the last.
 fn is_position(predicate: &Expr) -> bool {
     let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
     let is_position = |expr: &Expr| matches!(expr, Expr::Call { function: Function::Position, .. });
@@ -201,7 +234,7 @@ fn compare(op: CompareOp, left: &Expr, right: &Expr, context: StaticContext) -> 
     }
 }
 
-/// A position compared with the size.
+/// Returns the value of a comparison of a position with the size.
 fn within_size(op: CompareOp) -> Option<bool> {
     match op {
         CompareOp::LessOrEqual => Some(true),
@@ -210,7 +243,7 @@ fn within_size(op: CompareOp) -> Option<bool> {
     }
 }
 
-/// A comparison with a boolean: of truths, or of these as numbers.
+/// Returns the value of a comparison with a boolean: of truths, or of these as numbers.
 fn compare_truths(op: CompareOp, left: &AbstractValue<'_>, right: &AbstractValue<'_>) -> Option<bool> {
     let ordered = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
     let is_scalar = |value: &AbstractValue<'_>| matches!(value, AbstractValue::Number(_) | AbstractValue::Text(_));
@@ -232,6 +265,14 @@ fn never_holds(op: CompareOp, operand: &AbstractValue<'_>) -> bool {
     }
 }
 
+/// Returns what is known of a sum of dates or durations: without one of them there is none.
+fn temporal<'e>(expr: &Expr, left: &AbstractValue<'_>, right: &AbstractValue<'_>) -> AbstractValue<'e> {
+    if left.is_none() || right.is_none() {
+        return AbstractValue::Nodes(AbstractNodes::NONE);
+    }
+    AbstractValue::unknown(expr.static_type(&[]))
+}
+
 fn arithmetic<'e>(op: ArithmeticOp, left: AbstractValue<'e>, right: AbstractValue<'e>) -> AbstractValue<'e> {
     match (left.constant(), right.constant()) {
         (Some(a), Some(b)) => folded(Expr::Arithmetic { op, left: Box::new(a), right: Box::new(b) }),
@@ -251,12 +292,23 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
         (Function::Not, [argument]) => return AbstractValue::Boolean(argument.truth().map(|truth| !truth)),
         (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
         (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
+        (Function::Matches, [text, ..]) => {
+            let is_empty = text.is_none() || text.is_empty_text();
+            return AbstractValue::Boolean(match &arguments[1] {
+                Expr::Pattern(pattern) if is_empty => Some(pattern.is_match("")),
+                _ => None,
+            });
+        }
+        (Function::DistinctValues | Function::Tokenize | Function::Except, [first, ..]) => return values_of(first),
+        (Function::Intersect, [first, second]) => {
+            return values_of(if first.is_none() { first } else { second });
+        }
         // Both ask the message, whatever the argument.
         (Function::Lang, _) => return AbstractValue::Boolean(None),
         (Function::Id, _) => {
             return AbstractValue::Nodes(AbstractNodes { kinds: NodeKinds::ELEMENT, ..AbstractNodes::ANY });
         }
-        (Function::Contains | Function::StartsWith, [_, part]) if part.is_empty_text() => {
+        (Function::Contains | Function::StartsWith | Function::EndsWith, [_, part]) if part.is_empty_text() => {
             return AbstractValue::Boolean(Some(true));
         }
         _ => {}
@@ -278,7 +330,7 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
     }
 }
 
-/// The value of an expression of constants, from the evaluator itself.
+/// Returns the value of an expression of constants, as the evaluator finds it.
 fn folded<'e>(expr: Expr) -> AbstractValue<'e> {
     // Constants look at no node.
     let (document, vocabulary) = (Document::default(), Vocabulary::new());
@@ -287,6 +339,6 @@ fn folded<'e>(expr: Expr) -> AbstractValue<'e> {
         Ok(eval::Value::Boolean(truth)) => AbstractValue::Boolean(Some(truth)),
         Ok(eval::Value::Number(number)) => AbstractValue::Number(AbstractNumber::Is(number)),
         Ok(eval::Value::String(text)) => AbstractValue::Text(Some(text.into_owned().into())),
-        Ok(eval::Value::Nodes(_)) | Err(_) => AbstractValue::unknown(expr.static_type(&[])),
+        Ok(eval::Value::Nodes(_) | eval::Value::Temporal(_)) | Err(_) => AbstractValue::unknown(expr.static_type(&[])),
     }
 }

@@ -1,4 +1,4 @@
-//! Tables of queries; that what is told holds on random messages is tested from Python, against libxml2 as well.
+//! Tables of queries; that the results hold on random messages is tested from Python, against libxml2 as well.
 
 use crate::limits::Limits;
 use crate::query::{Dialect, ParseOptions, Query, normal, parse};
@@ -7,7 +7,7 @@ use crate::vocabulary::Vocabulary;
 fn truth(query: &str) -> Option<bool> {
     let limits = Limits::default();
     let mut vocabulary = Vocabulary::new();
-    let options = ParseOptions { namespaces: &[("p", "urn:p")], dialect: Dialect::XPath, limits: &limits };
+    let options = ParseOptions::new(&[("p", "urn:p")], Dialect::XPath, &limits);
     match parse(query, &options, &mut vocabulary) {
         Ok(Query::XPath(expr)) => super::truth(&normal::normalise(expr)),
         other => panic!("{query}: {other:?}"),

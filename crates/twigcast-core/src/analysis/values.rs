@@ -108,6 +108,8 @@ pub(super) enum AbstractValue<'e> {
     Boolean(Option<bool>),
     Number(AbstractNumber),
     Text(Option<Cow<'e, str>>),
+    /// A date, a duration or another value of a type of its own, if it is one.
+    Typed,
     /// Of a variable, not even the type.
     Unknown,
 }
@@ -120,6 +122,7 @@ impl AbstractValue<'_> {
             ExprType::Boolean => AbstractValue::Boolean(None),
             ExprType::Number => AbstractValue::Number(AbstractNumber::ANY),
             ExprType::String => AbstractValue::Text(None),
+            ExprType::Temporal(_) | ExprType::Version | ExprType::QName => AbstractValue::Typed,
         }
     }
 
@@ -129,6 +132,7 @@ impl AbstractValue<'_> {
             ValueWithoutNodes::Boolean(truth) => AbstractValue::Boolean(Some(truth)),
             ValueWithoutNodes::Number(number) => AbstractValue::Number(AbstractNumber::Is(number)),
             ValueWithoutNodes::EmptyString => AbstractValue::Text(Some(Cow::Borrowed(""))),
+            ValueWithoutNodes::Nothing => AbstractValue::Nodes(AbstractNodes::NONE),
         }
     }
 
@@ -141,7 +145,7 @@ impl AbstractValue<'_> {
             Self::Number(AbstractNumber::Is(number)) => Some(*number != 0.0 && !number.is_nan()),
             Self::Number(AbstractNumber::Whole(least, _)) => (*least > 0.0).then_some(true),
             Self::Text(Some(text)) => Some(!text.is_empty()),
-            Self::Number(AbstractNumber::Any) | Self::Text(None) | Self::Unknown => None,
+            Self::Number(AbstractNumber::Any) | Self::Text(None) | Self::Typed | Self::Unknown => None,
         }
     }
 

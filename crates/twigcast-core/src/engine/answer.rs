@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::query_set::{self, QuerySet};
-use super::subscribers::{Subscribers, SubscribersByQuery};
+use super::slot_order::SlotCollector;
+use super::subscribers::SubscribersByQuery;
 use super::{Engine, Matcher, Slot};
-
-/// An answer of fewer than one in so many subscriptions is sorted; a larger one is put in order by a bit set.
-const SPARSE: usize = 64;
 
 impl Engine {
     /// Returns the answer to the last message.
     pub fn answer(&self, matcher: &Matcher) -> Answer {
         let matched = matcher.matched();
         Answer {
-            subscribers: Arc::clone(self.registry.subscribers()),
+            subscribers: Arc::clone(self.subscription_table.subscribers()),
+            keys_version: self.keys_version(),
+            version: self.version(),
             queries: MatchedQueries::of(matched, self.query_bound()),
             count: self.subscription_count(matched),
         }
@@ -22,7 +22,7 @@ impl Engine {
 
     /// Returns the keys of all slots as they are now.
     pub fn keys_now(&self) -> KeySnapshot {
-        KeySnapshot { subscribers: Arc::clone(self.registry.subscribers()), version: self.keys_version() }
+        KeySnapshot { subscribers: Arc::clone(self.subscription_table.subscribers()), version: self.keys_version() }
     }
 
     /// Returns how many subscriptions the last message matched.
@@ -31,13 +31,13 @@ impl Engine {
     }
 
     fn subscription_count(&self, matched: &QuerySet) -> usize {
-        if self.registry.is_all_plain() {
+        if self.subscription_table.is_all_plain() {
             return matched.len();
         }
         let count = |(block, word): (usize, u64)| {
-            let others = query_set::word_members(block, word & self.registry.other(block));
-            let others: usize = others.map(|query| self.registry.uses(query) as usize).sum();
-            (word & self.registry.plain(block)).count_ones() as usize + others
+            let others = query_set::word_members(block, word & self.subscription_table.other(block));
+            let others: usize = others.map(|query| self.subscription_table.uses(query) as usize).sum();
+            (word & self.subscription_table.plain(block)).count_ones() as usize + others
         };
         matched.words().map(count).sum()
     }
@@ -48,67 +48,33 @@ impl Engine {
         if self.tombstones.is_empty() {
             return set.append_to(queries);
         }
-        set.append_admitted_to(queries, |block, word| word & (self.registry.plain(block) | self.registry.other(block)));
+        set.append_admitted_to(queries, |block, word| {
+            word & (self.subscription_table.plain(block) | self.subscription_table.other(block))
+        });
     }
 
     /// Appends the slots of the subscriptions to a query, in no order.
     pub fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
-        self.registry.subscribers().append_subscribers(query, slots);
+        self.subscription_table.subscribers().append_subscribers(query, slots);
     }
 
     /// Appends the slots of the subscriptions that the last message matched, ascending.
     pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
         let matched = matcher.matched();
-        if self.registry.is_all_plain() {
+        if self.subscription_table.is_all_plain() {
             return matched.append_to(slots);
         }
-        if !self.registry.has_other() {
-            return matched.append_admitted_to(slots, |block, word| word & self.registry.plain(block));
+        if !self.subscription_table.has_other() {
+            return matched.append_admitted_to(slots, |block, word| word & self.subscription_table.plain(block));
         }
-        let many = self.slot_bound() / SPARSE;
-        // Few queries may have most of the subscriptions.
-        if matched.len() * self.registry.mean_subscribers().max(1) > many || self.subscription_count(matched) > many {
-            return self.slots_by_set(matched, slots);
-        }
-        let start = slots.len();
-        let mut others = Vec::new();
-        matched.append_admitted_to(slots, |block, word| {
-            let others_here = query_set::word_members(block, word & self.registry.other(block));
-            others_here.for_each(|query| self.registry.subscribers().append_subscribers(query, &mut others));
-            word & self.registry.plain(block)
+        let mut others = SlotCollector::for_many(self.slot_bound(), matched.len());
+        matched.for_each_common(self.subscription_table.all_other(), |block, common| {
+            query_set::word_members(block, common)
+                .for_each(|query| others.add(self.subscription_table.subscribers(), query));
         });
-        if !others.is_empty() {
-            slots.append(&mut others);
-            put_in_order(&mut slots[start..], self.slot_bound());
-        }
-    }
-
-    /// Appends the slots as [`Self::slots`] does, where there are many: setting a bit for each sorts them.
-    fn slots_by_set(&self, matched: &QuerySet, slots: &mut Vec<Slot>) {
         // Slots that equal the query's number are found word by word.
-        let mut set = matched.masked(self.registry.all_plain(), self.slot_bound().max(self.query_bound()));
-        matched.for_each_common(self.registry.all_other(), |block, common| {
-            for query in query_set::word_members(block, common) {
-                match self.registry.subscribers().subscribers(query) {
-                    Subscribers::Sole(slot) => set.insert(slot),
-                    Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
-                }
-            }
-        });
-        set.append_to(slots);
+        others.append_with(slots, matched, self.subscription_table.all_plain());
     }
-}
-
-/// Sorts distinct slots below `bound`; where there are many, by setting a bit for each.
-fn put_in_order(slots: &mut [Slot], bound: usize) {
-    if slots.len() < bound / SPARSE {
-        slots.sort_unstable();
-        return;
-    }
-    let mut set = QuerySet::default();
-    set.reset(bound);
-    slots.iter().for_each(|&slot| set.insert(slot));
-    slots.iter_mut().zip(set.iter()).for_each(|(entry, slot)| *entry = slot);
 }
 
 /// The keys of all slots at one moment. Later changes of the set do not change it.
@@ -135,13 +101,18 @@ impl KeySnapshot {
 #[derive(Clone, Debug)]
 pub struct Answer {
     subscribers: Arc<SubscribersByQuery>,
+    keys_version: u64,
+    version: u64,
     queries: MatchedQueries,
     count: usize,
 }
 
-/// A set of queries: as bits, or as an ascending list where that takes less memory.
-#[derive(Clone, Debug)]
-enum MatchedQueries {
+/// The queries that a message matched: as bits, or as an ascending list where that takes less memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchedQueries(QueryNumbers);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum QueryNumbers {
     Bits(QuerySet),
     List(Box<[u32]>),
 }
@@ -149,20 +120,21 @@ enum MatchedQueries {
 impl MatchedQueries {
     fn of(set: &QuerySet, bound: usize) -> Self {
         let members = set.len();
-        if members < bound / 32 { Self::List(set.iter().collect()) } else { Self::Bits(set.clone()) }
+        let is_list = members < bound / 32;
+        Self(if is_list { QueryNumbers::List(set.iter().collect()) } else { QueryNumbers::Bits(set.clone()) })
     }
 
     fn contains(&self, query: u32) -> bool {
-        match self {
-            Self::Bits(set) => set.contains(query),
-            Self::List(list) => list.binary_search(&query).is_ok(),
+        match &self.0 {
+            QueryNumbers::Bits(set) => set.contains(query),
+            QueryNumbers::List(list) => list.binary_search(&query).is_ok(),
         }
     }
 
     fn for_each(&self, work: impl FnMut(u32)) {
-        match self {
-            Self::Bits(set) => set.iter().for_each(work),
-            Self::List(list) => list.iter().copied().for_each(work),
+        match &self.0 {
+            QueryNumbers::Bits(set) => set.iter().for_each(work),
+            QueryNumbers::List(list) => list.iter().copied().for_each(work),
         }
     }
 }
@@ -181,10 +153,9 @@ impl Answer {
     /// Returns the slots of the subscriptions at that moment, ascending.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.count);
-        self.queries.for_each(|query| self.subscribers.append_subscribers(query, &mut slots));
-        if !slots.is_sorted() {
-            put_in_order(&mut slots, self.subscribers.keys.len());
-        }
+        let mut collected = SlotCollector::new(self.subscribers.keys.len());
+        self.queries.for_each(|query| collected.add(&self.subscribers, query));
+        collected.append_to(&mut slots);
         slots
     }
 
@@ -193,11 +164,23 @@ impl Answer {
         self.subscribers.key(slot)
     }
 
-    /// Returns whether the subscription that has a slot now is the one that had it at that moment, neither replaced nor removed.
+    /// Returns [`Engine::keys_version`] at that moment.
+    pub fn keys_version(&self) -> u64 {
+        self.keys_version
+    }
+
+    /// Returns [`Engine::version`] at that moment, and the queries that matched. Answers of one engine that are alike in both
+    /// have the same slots.
+    pub fn identity(&self) -> (u64, &MatchedQueries) {
+        (self.version, &self.queries)
+    }
+
+    /// Returns whether the subscription that has a slot now is the one that had it at that moment, neither replaced nor
+    /// removed.
     pub fn is_current(&self, engine: &Engine, slot: Slot) -> bool {
-        let then = self.subscribers.query_of(slot).and_then(|_| self.subscribers.registrations.get(slot));
-        let now = engine.registry.subscribers();
-        then.is_some() && then == now.query_of(slot).and_then(|_| now.registrations.get(slot))
+        let then = self.subscribers.query_of(slot).and_then(|_| self.subscribers.registrations.get(slot as usize));
+        let now = engine.subscription_table.subscribers();
+        then.is_some() && then == now.query_of(slot).and_then(|_| now.registrations.get(slot as usize))
     }
 
     /// Returns whether a subscription had a key at that moment. Compares all keys, for the rare case that a key is gone.
@@ -218,6 +201,7 @@ mod tests {
     use super::super::QueryContext;
     use super::*;
     use crate::limits::Limits;
+    use crate::testing::Random;
 
     /// Subscriptions are added and removed at random. The slots of an answer are those of the keys that should match,
     /// ascending, whether queries have one subscription or many.
@@ -225,20 +209,16 @@ mod tests {
     fn answers_are_the_slots_of_the_matching_keys_in_order() {
         for (seed, texts) in [(1_u64, 3), (2, 40), (3, 400), (4, 4_000)] {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % bound
-            };
+            let mut random = Random(seed);
             let mut engine = Engine::new(Limits::default());
             let mut matcher = Matcher::new();
             let mut expected: BTreeMap<String, bool> = BTreeMap::new();
             for round in 0..2_000 {
-                let key = format!("k{}", random(700));
-                if random(3) == 0 {
+                let key = format!("k{}", random.below(700));
+                if random.below(3) == 0 {
                     assert_eq!(engine.remove(&key), expected.remove(&key).is_some());
                 } else {
-                    let (text, matches) = (random(texts), random(2) == 0);
+                    let (text, matches) = (random.below(texts), random.below(2) == 0);
                     let query = format!("/{}[not(@n{text})]", if matches { "a" } else { "b" });
                     engine.add(&key, &query, &QueryContext::default(), true).expect("a valid query");
                     expected.insert(key, matches);

@@ -8,26 +8,11 @@
 
 use std::sync::Arc;
 
+use super::parse_block::{BLOCK, ParseBlock, ParsedSubscription};
 use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
 use super::{AddError, Engine, QueryWarning};
-use crate::ids::StateId;
-use crate::plan::LinearStep;
-use crate::query::{ParseOptions, plain, plain::PathSpelling};
-
-/// Subscriptions in a block.
-const BLOCK: usize = 32;
-
-/// A subscription that was parsed ahead.
-#[derive(Default)]
-struct ParsedSubscription {
-    key_hash: u64,
-    /// Another subscription had the key.
-    is_duplicate: bool,
-    /// `None`: the query is no plain path.
-    spelling: Option<PathSpelling>,
-    steps: Vec<LinearStep>,
-}
+use crate::query::plain;
 
 /// The report of [`Engine::add_many`]: subscriptions by their index among those that were passed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,26 +23,15 @@ pub struct BulkReport {
     pub warnings: Vec<(usize, QueryWarning)>,
 }
 
-/// A block of parsed subscriptions. The memory is used again for the next block.
-#[derive(Default)]
-struct ParseBlock {
-    parsed: Vec<ParsedSubscription>,
-    /// Where the paths lead in a version of the main segment's NFA.
-    in_main: Vec<Option<StateId>>,
-    version: u64,
-}
-
 impl Engine {
     /// Adds many subscriptions of one context, pairs of key and query, as [`Engine::add`] would one after the other.
     pub fn add_many<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: &QueryContext, replace: bool) -> BulkReport {
         let mut report = BulkReport::default();
-        let mut block = ParseBlock {
-            parsed: (0..BLOCK.min(pairs.len())).map(|_| ParsedSubscription::default()).collect(),
-            ..ParseBlock::default()
-        };
+        let mut block = std::mem::take(&mut self.block);
+        block.parsed.resize_with(BLOCK.min(pairs.len()).max(block.parsed.len()), ParsedSubscription::default);
         for (number, block_pairs) in pairs.chunks(BLOCK).enumerate() {
             self.collect_vocabulary_if_due();
-            let (identity, id) = (self.identity, self.registry.intern_context(context));
+            let (identity, id) = (self.identity, self.subscription_table.intern_context(context));
             self.parse_block(block_pairs, id, &mut block);
             for (index, (key, text)) in block_pairs.iter().enumerate() {
                 let (key, text) = (key.as_ref(), text.as_ref());
@@ -73,24 +47,25 @@ impl Engine {
                 }
             }
         }
+        self.block = block;
         report
     }
 
     fn parse_block<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
-        let context = Arc::clone(self.registry.context(context));
-        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
+        let context = Arc::clone(self.subscription_table.context(context));
+        let options = context.parse_options(&self.limits);
         for ((key, text), parsed) in pairs.iter().zip(&mut block.parsed) {
-            parsed.key_hash = self.registry.key_hash(key.as_ref());
+            parsed.key_hash = self.subscription_table.key_hash(key.as_ref());
             parsed.spelling = plain::read(text.as_ref(), &options, &mut self.vocabulary, &mut parsed.steps);
         }
         for ((key, _), parsed) in pairs.iter().zip(&mut block.parsed) {
-            parsed.is_duplicate = self.registry.slot_at(key.as_ref(), parsed.key_hash).is_some();
+            parsed.is_duplicate = self.subscription_table.slot_at(key.as_ref(), parsed.key_hash).is_some();
         }
         let paths = block.parsed[..pairs.len()].iter().map(|parsed| match parsed.spelling {
             Some(_) => parsed.steps.as_slice(),
             None => &[],
         });
-        let main = &self.population.main.nfa;
+        let main = &self.query_index.main.nfa;
         main.find_many(paths, &mut block.in_main);
         block.version = main.version();
     }
@@ -108,7 +83,7 @@ impl Engine {
             return Err(AddError::DuplicateKey);
         }
         // A subscription of the same key may have been added or removed since.
-        let existing = self.registry.slot_at(key, parsed.key_hash);
+        let existing = self.subscription_table.slot_at(key, parsed.key_hash);
         if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
@@ -119,7 +94,7 @@ impl Engine {
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };
-        let warning = self.compiled.warning(query);
+        let warning = self.warning(query);
         self.subscribe(key, parsed.key_hash, existing, query);
         Ok(warning)
     }

@@ -2,39 +2,51 @@
 
 use std::sync::Arc;
 
+use super::Engine;
 use super::compiled::{CompiledQuery, EvaluationPlan, EvaluationSource, Registrations};
 use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::Segment;
-use super::{Engine, QueryContext};
 use crate::analysis;
 use crate::error::QueryError;
-use crate::limits::Limits;
 use crate::plan::{self, Action, Route};
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
-use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::query::notes::QueryNote;
+use crate::query::{self, Dialect, Query, normal};
 use crate::rewrite::Program;
 use crate::rewrite::program::family::FamilyRef;
 
 impl Engine {
     /// Compiles a query without registering it.
     pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<UnregisteredQuery, QueryError> {
-        let (expr, program) = match self.parse(text, context)? {
+        let mut default_warning = None;
+        let (parsed, note) = self.parse_noting(text, context)?;
+        let (expr, program) = match parsed {
             Query::XPath(expr) => (expr, None),
             Query::Flwr(flwr) => {
+                default_warning = if flwr.loses_default {
+                    Some(QueryWarning::LosesDefault)
+                } else {
+                    flwr.gains_default.then_some(QueryWarning::GainsDefault)
+                };
                 let condition = matching_condition(&flwr);
                 let program = Arc::new(Program::compile(&flwr, &self.vocabulary, &mut self.interner));
                 (condition.expr, Some((program, condition.exact)))
             }
         };
         let expr = normal::normalise(expr);
-        let mut routes = plan::plan_among(&expr, &self.population);
+        let mut routes = plan::plan_among(&expr, &self.query_index);
         let necessary = matches!(program, Some((_, false)));
         if necessary {
             routes.iter_mut().for_each(Route::verify_whole);
         }
-        let external = self.registry.context(context).dialect == Dialect::XQuery;
-        let warning = warning(&expr, &routes, necessary || external);
+        let external = self.subscription_table.context(context).dialect == Dialect::XQuery;
+        let warning = match (warning(&expr, &routes, necessary || external), note) {
+            // Why nothing matches is worth more than that nothing does.
+            (None | Some(QueryWarning::NeverMatches), Some(note)) => Some(QueryWarning::Noted(note)),
+            (warning, _) => warning,
+        };
+        let warning = warning.or(default_warning);
         let whole = routes.iter().any(Route::evaluates_whole);
         let program = program.map(|(program, _)| program);
         let needs = ScanNeeds { rewrites: program.is_some(), ..needs(&routes) };
@@ -48,14 +60,20 @@ impl Engine {
 
     /// Parses a query, adding its names to the vocabulary.
     pub(super) fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
-        let context = self.registry.context(context);
-        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
+        let context = self.subscription_table.context(context);
+        let options = context.parse_options(&self.limits);
         query::parse(text, &options, &mut self.vocabulary)
+    }
+
+    fn parse_noting(&mut self, text: &str, context: u32) -> Result<(Query, Option<QueryNote>), QueryError> {
+        let context = self.subscription_table.context(context);
+        let options = context.parse_options(&self.limits);
+        query::parse_noting(text, &options, &mut self.vocabulary)
     }
 
     /// Registers a compiled query under a new number, which is returned.
     pub(super) fn register(&mut self, context: u32, new: UnregisteredQuery) -> u32 {
-        let query = self.registry.add_query(context);
+        let query = self.subscription_table.add_query(context);
         self.register_as(query, context, new);
         query
     }
@@ -63,30 +81,37 @@ impl Engine {
     /// Registers a compiled query under its number.
     pub(super) fn register_as(&mut self, query: u32, context: u32, mut new: UnregisteredQuery) {
         let mut routes = std::mem::take(&mut new.routes);
-        if self.add_to_catalog(query, context, new.program.as_deref()) {
+        if self.add_to_batch_queries(query, context, new.program.as_deref()) {
             routes.clear();
             (new.needs.attributes, new.needs.text) = (true, true);
         }
         let segment = self.segment();
-        let registrations = Registrations::from(self.population.insert(query, routes, segment));
+        let registrations = Registrations::from(self.query_index.insert(query, routes, segment));
         if segment == Segment::Recent && !registrations.as_slice().is_empty() {
             self.recent.push(query);
         }
         self.needs.add(new.needs);
         let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
         self.compiled.put(query, new.compiled(registrations));
-        if family != FamilyRef::NONE && self.families.len() <= query as usize {
-            self.families.resize(query as usize + 1, FamilyRef::NONE);
-        }
-        if let Some(existing) = self.families.get_mut(query as usize) {
-            *existing = family;
-        }
+        self.set_family(query, family);
     }
 
-    /// Adds a query to the catalog of the batch rewriter. Returns `false` if it is not of the kind.
-    fn add_to_catalog(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
-        let is_own = self.registry.context(context).dialect != Dialect::XQuery;
-        is_own && program.is_some_and(|program| self.classes.add(query, program))
+    /// Sets the family of a query.
+    pub(super) fn set_family(&mut self, query: u32, family: FamilyRef) {
+        if self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE) == family {
+            return;
+        }
+        let families = Arc::make_mut(&mut self.families);
+        if families.len() <= query as usize {
+            families.resize(query as usize + 1, FamilyRef::NONE);
+        }
+        families[query as usize] = family;
+    }
+
+    /// Adds a query to the batch queries. Returns `false` if it is not of the kind.
+    fn add_to_batch_queries(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
+        let is_own = self.subscription_table.context(context).dialect != Dialect::XQuery;
+        is_own && program.is_some_and(|program| self.batch_queries.add(query, program))
     }
 }
 
@@ -100,6 +125,15 @@ pub(super) struct UnregisteredQuery {
 }
 
 impl UnregisteredQuery {
+    pub(super) fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+
+    /// Returns the warning that is kept with the query.
+    pub(super) fn warning(&self) -> Option<QueryWarning> {
+        self.warning
+    }
+
     fn compiled(self, registrations: Registrations) -> CompiledQuery {
         let Self { evaluated, program, needs, warning, .. } = self;
         CompiledQuery { registrations, evaluation: EvaluationPlan::of(evaluated, program), needs, warning }
@@ -129,48 +163,4 @@ fn needs(routes: &[Route]) -> ScanNeeds {
         _ => false,
     });
     ScanNeeds { attributes: by_value, text: by_value && !keys_only, rewrites: false }
-}
-
-/// The report on how one query would run, without registering it.
-#[derive(Clone, Debug)]
-pub struct QueryCheck {
-    /// The query's normal form.
-    pub normal_form: String,
-    /// The name of the route, see [`plan::route_name`].
-    pub route: &'static str,
-    /// The meaning of the route, and the values that lead to the query.
-    pub reason: String,
-    /// The warning that registration would give.
-    pub warning: Option<QueryWarning>,
-}
-
-/// Checks a query: parses and plans it by itself.
-///
-/// # Errors
-/// The query is refused.
-pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<QueryCheck, QueryError> {
-    let mut engine = Engine::new(limits.clone());
-    let interned = engine.registry.intern_context(context);
-    let parsed = engine.parse(text, interned)?;
-    let new = engine.compile(text, interned)?;
-    let printed = match parsed {
-        Query::XPath(expr) => {
-            query::display::expression(&normal::normalise(expr), &engine.vocabulary, &context.namespaces)
-        }
-        Query::Flwr(flwr) => query::flwr_text::query(&flwr, &engine.vocabulary, &context.namespaces),
-    };
-    let print = |expr: &Expr| query::display::expression(expr, &engine.vocabulary, &context.namespaces).text;
-    let (route, reason) = match context.dialect {
-        Dialect::XQuery if new.warning.is_none() => (
-            "xquery",
-            "Saxon evaluates it on the messages in which its binding path, in the normal form, leads somewhere",
-        ),
-        Dialect::XQuery => ("xquery", "Saxon evaluates it on each message, since no binding path narrows them down"),
-        _ => (plan::route_name(&new.routes), plan::route_reason(&new.routes)),
-    };
-    let reason = match plan::cover(&new.routes, print) {
-        Some(cover) => format!("{reason}; {cover}"),
-        None => reason.to_owned(),
-    };
-    Ok(QueryCheck { normal_form: printed.text, route, reason, warning: new.warning })
 }

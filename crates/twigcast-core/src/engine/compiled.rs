@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::{Registration, Segment, Slab};
 use crate::automaton::nfa::AcceptItem;
-use crate::ids::{ItemId, StateId};
+use crate::ids::{AccessId, ItemId, OtherQueryId, StateId, TriggerId, TwigId};
 use crate::query::ast::Expr;
 use crate::rewrite::Program;
 use crate::util::chunked::Chunked;
@@ -22,7 +22,7 @@ pub enum EvaluationSource {
 }
 
 /// A registered, compiled query. Equal texts in equal contexts share one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CompiledQuery {
     pub(super) registrations: Registrations,
     /// `None` for most queries: the shared structures alone decide them.
@@ -32,7 +32,7 @@ pub(super) struct CompiledQuery {
 }
 
 /// The parts of a query that are evaluated by themselves.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct EvaluationPlan {
     evaluated: EvaluationSource,
     /// The program of a For-Where-Return query.
@@ -116,7 +116,7 @@ impl Registrations {
     }
 }
 
-/// What the table of compiled queries says of one query.
+/// An entry of the table of compiled queries.
 #[derive(Clone, Copy, Debug)]
 enum CompiledEntry {
     Vacant,
@@ -124,15 +124,15 @@ enum CompiledEntry {
     Path(Segment, ItemId),
     /// A trigger that needs attributes, and maybe text.
     Trigger {
-        number: u32,
+        number: TriggerId,
         text: bool,
     },
     /// A twig that needs neither.
-    Twig(u32),
+    Twig(TwigId),
     /// Accesses that need both.
-    Access(u32),
+    Access(AccessId),
     /// Any other query, by its id in [`CompiledQueries::others`].
-    Other(u32),
+    Other(OtherQueryId),
 }
 
 /// A [`CompiledEntry`] in four bytes: the kind in three bits, a number in the others.
@@ -151,11 +151,11 @@ impl PackedEntry {
             CompiledEntry::Vacant => (0, 0),
             CompiledEntry::Path(Segment::Main, item) => (1, item.sole_state()?.as_u32()),
             CompiledEntry::Path(Segment::Recent, item) => (2, item.sole_state()?.as_u32()),
-            CompiledEntry::Trigger { number, text: false } => (3, number),
-            CompiledEntry::Trigger { number, text: true } => (4, number),
-            CompiledEntry::Other(number) => (5, number),
-            CompiledEntry::Twig(number) => (6, number),
-            CompiledEntry::Access(number) => (7, number),
+            CompiledEntry::Trigger { number, text: false } => (3, number.as_u32()),
+            CompiledEntry::Trigger { number, text: true } => (4, number.as_u32()),
+            CompiledEntry::Other(number) => (5, number.as_u32()),
+            CompiledEntry::Twig(number) => (6, number.as_u32()),
+            CompiledEntry::Access(number) => (7, number.as_u32()),
         };
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
@@ -167,20 +167,20 @@ impl PackedEntry {
             0 => CompiledEntry::Vacant,
             1 => CompiledEntry::Path(Segment::Main, ItemId::sole_of(StateId::from_u32(number))),
             2 => CompiledEntry::Path(Segment::Recent, ItemId::sole_of(StateId::from_u32(number))),
-            kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
-            6 => CompiledEntry::Twig(number),
-            7 => CompiledEntry::Access(number),
-            _ => CompiledEntry::Other(number),
+            kind @ (3 | 4) => CompiledEntry::Trigger { number: TriggerId::from_u32(number), text: kind == 4 },
+            6 => CompiledEntry::Twig(TwigId::from_u32(number)),
+            7 => CompiledEntry::Access(AccessId::from_u32(number)),
+            _ => CompiledEntry::Other(OtherQueryId::from_u32(number)),
         }
     }
 }
 
 /// The compiled queries, by number. Most take four bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct CompiledQueries {
     entries: Chunked<PackedEntry>,
     /// Queries that are not given by one registration.
-    others: Slab<CompiledQuery>,
+    others: Slab<CompiledQuery, OtherQueryId>,
 }
 
 impl CompiledQueries {
@@ -209,10 +209,13 @@ impl CompiledQueries {
     }
 
     fn set(&mut self, query: u32, entry: PackedEntry) {
-        while self.entries.len() <= query as usize {
+        while self.entries.len() < query as usize {
             self.entries.push(VACANT);
         }
-        self.entries[query as usize] = entry;
+        match self.entries.get_mut(query as usize) {
+            Some(existing) => *existing = entry,
+            None => self.entries.push(entry),
+        }
     }
 
     /// Adds a plain path under its number.

@@ -2,7 +2,9 @@
 
 use super::subscribers::{Subscribers, SubscribersByQuery};
 use crate::ids::Slot;
+use crate::limits::Limits;
 use crate::rewrite::ExtractError;
+use crate::rewrite::batch::RefusedResults;
 
 /// The deliveries of one message: which subscription gets which payload.
 #[derive(Debug, Default)]
@@ -45,15 +47,19 @@ impl MessageDeliveries {
         self.fail(&slots, error);
     }
 
-    /// Turns the deliveries of results that are too large into failures. `too_large` is in ascending order.
-    pub(super) fn refuse(&mut self, too_large: &[u32], bytes_max: usize) {
-        if too_large.is_empty() {
+    /// Turns the deliveries of results that are over a limit into failures.
+    pub(super) fn refuse(&mut self, refused: &RefusedResults, limits: &Limits) {
+        if refused.all.is_empty() {
             return;
         }
+        let error = |number: u32| match refused.over_message_limit.binary_search(&number) {
+            Ok(_) => ExtractError::OverMessageLimit { message_bytes_max: limits.message_result_bytes_max },
+            Err(_) => ExtractError::TooLarge { bytes_max: limits.result_bytes_max },
+        };
         let all = std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.numbers));
         for (slot, number) in all {
-            if too_large.binary_search(&number).is_ok() {
-                self.failures.push((slot, ExtractError::TooLarge { bytes_max }));
+            if refused.all.binary_search(&number).is_ok() {
+                self.failures.push((slot, error(number)));
             } else {
                 self.slots.push(slot);
                 self.numbers.push(number);

@@ -14,12 +14,13 @@ pub(super) enum ObserverNote {
     Groups(u64),
 }
 
-/// An observer of a message being matched.
+/// An observer of a message being matched. It is asked in three ways whether it is satisfied, which is when the rest of the
+/// message cannot change anything for it; each way looks at more than the one before, and costs more.
 pub(super) trait MatchObserver {
     /// Begins with a message. Called again if all has to be decided anew.
     fn begin(&mut self, decisions: &mut Decisions);
 
-    /// Returns `true` if [`Self::has_enough`] is worth asking after so many elements.
+    /// Returns `true` if [`Self::is_satisfied_by_decisions`] is to be called after so many elements.
     fn should_poll(&self, element_count: usize) -> bool;
 
     /// Receives queries that match, where nothing else records them; some may be reported again. The queries that one state
@@ -29,14 +30,16 @@ pub(super) trait MatchObserver {
     /// Returns the owner of the notes and its version. Notes of another owner or version are removed.
     fn notes_of(&self) -> (u64, u64);
 
-    /// Returns `true` if it is clear without further work that the queries reported by [`Self::matched`] are enough.
+    /// Returns `true` if an earlier call has found that the observer is satisfied. Looks at nothing new.
     fn is_satisfied(&self) -> bool;
 
-    /// Returns `true` if the queries reported by [`Self::matched`] are enough, where nothing was decided otherwise.
-    fn has_enough_results(&mut self) -> bool;
+    /// Returns `true` if the queries that [`Self::matched`] has received satisfy the observer. To be called where no other
+    /// queries were decided.
+    fn is_satisfied_by_matches(&mut self) -> bool;
 
-    /// Returns `true` if what has been decided is enough. May rule out queries that need not be decided any more.
-    fn has_enough(&mut self, decisions: &mut Decisions) -> bool;
+    /// Returns `true` if all that has been decided satisfies the observer. May rule out queries that need not be decided any
+    /// more.
+    fn is_satisfied_by_decisions(&mut self, decisions: &mut Decisions) -> bool;
 }
 
 /// The observer that never stops matching.
@@ -59,11 +62,11 @@ impl MatchObserver for NoObserver {
         false
     }
 
-    fn has_enough_results(&mut self) -> bool {
+    fn is_satisfied_by_matches(&mut self) -> bool {
         false
     }
 
-    fn has_enough(&mut self, _: &mut Decisions) -> bool {
+    fn is_satisfied_by_decisions(&mut self, _: &mut Decisions) -> bool {
         false
     }
 }

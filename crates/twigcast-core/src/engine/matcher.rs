@@ -1,6 +1,9 @@
 //! Matching one message against all queries.
 
+use rustc_hash::FxHashMap;
+
 use super::Engine;
+use super::budget::{MessageBudget, Turn, Unfinished};
 use super::decide::{ConditionMemo, Decisions, MessageRun, OperandValues};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
@@ -10,6 +13,8 @@ use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
 use super::slot_order::SlotOrder;
 use super::stream_matcher::{StreamMatcher, StreamProgress};
+use super::throttle::{Stage, ThrottledQuery};
+use crate::access::samples;
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError};
@@ -17,21 +22,16 @@ use crate::ids::{ProductStateId, ShapeId};
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
 use crate::rewrite::batch::BatchRewriter;
-use crate::scan::{RecordOptions, Scanner};
+use crate::scan::{ScanOptions, Scanner};
 use crate::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::ConditionDecisions;
 use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::Shapes;
+use crate::util::number;
 
 /// Messages that run on the NFA after the caches overflowed within one message.
 const NFA_MESSAGES: u32 = 16;
-
-/// How often a whole message may be read for the values of nested elements.
-const VALUE_READS_MAX: u64 = 16;
-
-/// So many queries of a message are decided by themselves where what they share is too expensive.
-const ALONE_MAX: usize = 256;
 
 /// Items of a stream that are read before the observer is asked whether that is enough. It is asked again whenever twice
 /// as many more were read.
@@ -60,6 +60,8 @@ pub struct Matcher {
     memo: ConditionMemo,
     /// Identity and main version of the engine that the caches belong to.
     pub(super) valid_for: (u64, u64),
+    /// The edition of that engine when the matcher was last used with it.
+    pub(super) edition: u64,
     message_number: u64,
     /// The number of messages when the caches were last brought up to date with the population.
     followed_at: u64,
@@ -93,6 +95,11 @@ impl Matcher {
     /// Returns the queries that could not be decided on the last message, and why.
     pub fn failures(&self) -> &[(u32, EvalError)] {
         &self.decisions.failures
+    }
+
+    /// Returns what it cost to evaluate queries on the last message, in visits.
+    pub fn visits(&self) -> u64 {
+        self.decisions.budget.spent()
     }
 
     /// Returns the number of states of the lazy DFAs.
@@ -144,7 +151,7 @@ impl Matcher {
     }
 
     /// Scans a message into the document.
-    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: RecordOptions) -> Result<(), MessageError> {
+    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: ScanOptions) -> Result<(), MessageError> {
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)
     }
 
@@ -153,7 +160,7 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        record: RecordOptions,
+        record: ScanOptions,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
         let options = decode_options(engine, dictionary, record, CheckLevel::All);
@@ -165,19 +172,32 @@ impl Matcher {
 
     /// Matches the scanned message. If not `marks`, queries that the batch rewriter decides are left to it.
     pub(super) fn run(&mut self, engine: &Engine, source: &[u8], marks: bool) {
-        self.run_watched(engine, source, &mut NoObserver);
+        self.walk(engine, source, &mut NoObserver);
         self.run_rewriter(engine, source, marks);
+        self.decide_postponed(engine, source);
+        engine.unread_numbers.note(Message { source, document: &self.document });
     }
 
     /// Matches the scanned message until the observer has enough, without the queries that the batch rewriter decides.
     pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], observer: &mut impl MatchObserver) {
+        self.walk(engine, source, observer);
+        if !observer.is_satisfied_by_decisions(&mut self.decisions) {
+            self.decide_postponed(engine, source);
+        }
+    }
+
+    /// Matches the scanned message until the observer has enough, but for postponed queries.
+    fn walk(&mut self, engine: &Engine, source: &[u8], observer: &mut impl MatchObserver) {
         self.begin(engine);
-        let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
-        if !population.twigs.is_empty() || !population.shared.structures.is_empty() || !population.branches.is_empty() {
+        let (query_index, budget) = (&engine.query_index, engine.limits.cache_bytes_max);
+        if !query_index.twigs.is_empty()
+            || !query_index.shared.structures.is_empty()
+            || !query_index.branches.is_empty()
+        {
             self.shapes.assign(&self.document, &mut self.shape_of, budget / 2);
         }
-        if !population.branches.is_empty() {
-            self.satisfied.extend(&self.shapes, &population.branches, budget / 2);
+        if !query_index.branches.is_empty() {
+            self.satisfied.extend(&self.shapes, &query_index.branches, budget / 2);
         }
         let is_paused = self.nfa_messages > 0;
         let uses_dfa = !is_paused && self.advance(engine);
@@ -187,7 +207,7 @@ impl Matcher {
             self.pause_dfas(engine);
         }
         observer.begin(&mut self.decisions);
-        if !observer.has_enough(&mut self.decisions) {
+        if !observer.is_satisfied_by_decisions(&mut self.decisions) {
             self.decide(engine, source, uses_dfa, observer);
         }
     }
@@ -199,7 +219,7 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        record: RecordOptions,
+        record: ScanOptions,
         observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
         let options = decode_options(engine, dictionary, record, CheckLevel::Recorded);
@@ -216,14 +236,14 @@ impl Matcher {
         (stream, options): (&[u8], DecodeOptions<'_>),
         observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let QueryIndex { twigs, shared, branches, always, .. } = &engine.population;
+        let QueryIndex { twigs, shared, branches, always, .. } = &engine.query_index;
         let needs_all =
             !twigs.is_empty() || !shared.structures.is_empty() || !branches.is_empty() || self.nfa_messages > 0;
         let is_structure = !options.record.attributes && !options.record.text && always.is_empty();
         if !needs_all && is_structure {
             match self.match_stream(engine, decoder, (stream, options), observer)? {
                 StreamProgress::ToTheEnd | StreamProgress::Enough => {
-                    observer.has_enough_results();
+                    observer.is_satisfied_by_matches();
                     return Ok(());
                 }
                 StreamProgress::NeedsDocument | StreamProgress::CacheIsFull => {}
@@ -235,7 +255,7 @@ impl Matcher {
         } else {
             self.run_in_steps(engine, decoder, (stream, options), observer)?;
         }
-        observer.has_enough(&mut self.decisions);
+        observer.is_satisfied_by_decisions(&mut self.decisions);
         Ok(())
     }
 
@@ -273,7 +293,7 @@ impl Matcher {
             let caches = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
             let matched = &mut self.decisions.matched;
             fits = fits && self.product.advance(reader.document(), caches, self.message_number, matched).is_ok();
-            if fits && observer.has_enough(&mut self.decisions) {
+            if fits && observer.is_satisfied_by_decisions(&mut self.decisions) {
                 return Ok(());
             }
             if is_last {
@@ -285,6 +305,9 @@ impl Matcher {
             observer.begin(&mut self.decisions);
         }
         self.decide(engine, decoder.source(), fits, observer);
+        if !observer.is_satisfied_by_decisions(&mut self.decisions) {
+            self.decide_postponed(engine, decoder.source());
+        }
         Ok(())
     }
 
@@ -298,7 +321,17 @@ impl Matcher {
             self.narrowed.clear();
         }
         self.message_number += 1;
+        // What was met since the last message, as where a query was registered or explained, is not of this one.
+        number::take_unread();
         self.decisions.reset(engine.query_bound());
+        let Decisions { set_aside, without_results, .. } = &mut self.decisions;
+        engine.throttle.begin_message(|ThrottledQuery { query, stage, overruns, messages }| {
+            let queries = match stage {
+                Stage::Matching => &mut *set_aside,
+                Stage::Delivering => &mut *without_results,
+            };
+            queries.insert(query, EvalError::Throttled { overruns, messages });
+        });
         self.product.begin(SegmentCaches::new(engine, &mut self.main, &mut self.recent));
     }
 
@@ -315,15 +348,20 @@ impl Matcher {
     /// Decides what the DFAs have left open, until the observer has enough.
     fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, observer: &mut impl MatchObserver) {
         self.memo.clear();
-        let population = &engine.population;
+        let query_index = &engine.query_index;
         let message = Message { source, document: &self.document };
+        let is_sampled = query_index.access_count() > 0 && samples::is_sampled(self.message_number);
+        let budget = MessageBudget::of(&engine.limits, message);
+        self.decisions.budget = budget;
         let mut run = MessageRun {
             engine,
-            population,
-            evaluator: engine.evaluator(message),
+            query_index,
+            evaluator: engine.evaluator(message).with_turns(budget.quick, budget.left(), budget.reserve()),
             message,
             budget: engine.limits.cache_bytes_max,
-            values_max: values_max(engine, message),
+            is_sampled,
+            values_max: budget.left() - budget.reserve(),
+            costs: budget,
             shape_of: &self.shape_of,
             shapes: &self.shapes,
             satisfied: &mut self.satisfied,
@@ -332,62 +370,91 @@ impl Matcher {
             memo: &mut self.memo,
             values: OperandValues::default(),
         };
-        for (cache, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
+        for (cache, paths) in [(&mut self.main, &query_index.main), (&mut self.recent, &query_index.recent)] {
             if uses_dfa {
                 cache.decide(&mut run, &mut self.decisions, paths, observer);
             } else {
                 run.simulate(&mut self.decisions, paths);
             }
-            if observer.has_enough(&mut self.decisions) {
+            if observer.is_satisfied_by_decisions(&mut self.decisions) {
                 return;
             }
         }
-        for &query in &population.always {
+        for &query in &query_index.always {
             run.evaluate_whole(&mut self.decisions, query);
         }
-        if !self.decisions.alone.is_empty() {
-            self.decide_alone(engine, source);
+        if is_sampled {
+            query_index.samples.note(message, engine.needs.scan_options(), &self.decisions.visits);
         }
+        let visits = budget.left() - run.evaluator.left();
+        self.decisions.budget.spend(visits + self.memo.values_read + self.decisions.values_read());
     }
 
-    /// Decides queries that share values which are too expensive to read at each element: the evaluator finds what one query
-    /// asks along an axis for all nodes at once. The first [`ALONE_MAX`] are decided so; the others stay undecided.
-    fn decide_alone(&mut self, engine: &Engine, source: &[u8]) {
-        let message = Message { source, document: &self.document };
-        let mut queries = std::mem::take(&mut self.decisions.alone);
-        queries.truncate(ALONE_MAX);
-        let expressions: Vec<_> =
-            queries.iter().map(|&query| engine.parsed_expression(&mut self.parsed, query)).collect();
-        let evaluator = engine.evaluator(message);
-        let mut decided = QuerySet::default();
-        for (&query, expression) in queries.iter().zip(&expressions) {
-            let holds = match (engine.program(query), expression) {
-                (Some(program), _) => engine.interpreter(message, &mut Payloads::default()).matches(program),
-                (None, Some(expression)) => {
-                    evaluator.resume(query);
-                    evaluator.boolean(expression, Context::DOCUMENT)
-                }
-                (None, None) => continue,
-            };
-            if let Ok(holds) = holds {
-                decided.insert_growing(query);
-                if holds {
-                    self.decisions.matched.insert(query);
-                }
-            }
+    /// Decides the queries that needed more than they may take beside all others, by turns. Those that do not fit into the
+    /// message's budget stay undecided.
+    fn decide_postponed(&mut self, engine: &Engine, source: &[u8]) {
+        if self.decisions.postponed.is_empty() {
+            return;
         }
-        self.decisions.failures.retain(|&(query, _)| !decided.contains(query));
+        let message = Message { source, document: &self.document };
+        let queries = std::mem::take(&mut self.decisions.postponed);
+        let queries = queries.into_iter().filter(|&query| !self.decisions.matched.contains(query));
+        let queries = queries.map(|query| (query, engine.subscription_table.group_of_query(query))).collect();
+        let (queries, rest) = MessageBudget::admit(queries);
+        let expressions: FxHashMap<u32, _> = queries
+            .iter()
+            .filter(|&&(query, _)| engine.program(query).is_none())
+            .filter_map(|&(query, _)| Some((query, engine.parsed_expression(&mut self.parsed, query)?)))
+            .collect();
+        let evaluator = engine.evaluator(message);
+        let Decisions { budget, matched, failures, .. } = &mut self.decisions;
+        let mut decided = Vec::new();
+        let mut failed = Vec::new();
+        let unfinished = budget.take_turns(&queries, |query, visits_max| {
+            let (holds, visits) = match (engine.program(query), expressions.get(&query)) {
+                (Some(program), _) => {
+                    let mut payloads = Payloads::default();
+                    let mut interpreter = engine.interpreter(message, &mut payloads);
+                    interpreter.allow(visits_max);
+                    let holds = interpreter.matches(program);
+                    (holds, interpreter.visits())
+                }
+                (None, Some(expression)) => {
+                    evaluator.begin_turn(query, visits_max);
+                    let holds = evaluator.boolean(expression, Context::DOCUMENT);
+                    (holds, evaluator.visits())
+                }
+                // It was compiled once, so it can be parsed.
+                (None, None) => (Err(EvalError::NotANodeSet), 0),
+            };
+            match &holds {
+                Ok(holds) => {
+                    decided.push(query);
+                    matched.insert_if(query, *holds);
+                }
+                Err(error) if error.is_overrun() => return Turn { visits, is_done: false },
+                Err(error) => failed.push((query, error.clone())),
+            }
+            Turn { visits, is_done: true }
+        });
+        failures.append(&mut failed);
+        let overrun = unfinished.iter().filter(|last| last.visits > 0).map(|last| last.query);
+        engine.throttle.record(Stage::Matching, overrun, decided.into_iter(), engine.limits.overruns_max);
+        let without_turn = rest.into_iter().map(|query| Unfinished { query, visits: 0 });
+        for Unfinished { query, visits } in unfinished.into_iter().chain(without_turn) {
+            failures.push((query, budget.error_of(visits)));
+        }
     }
 
     /// Decides the queries of the batch rewriter. If not `marks`, those that it decides itself are left to it.
     fn run_rewriter(&mut self, engine: &Engine, source: &[u8], marks: bool) {
         let message = Message { source, document: &self.document };
         // It runs even without such queries, so that results of an earlier message are not delivered.
-        if !self.rewriter.run((engine.identity, &engine.interner), &engine.classes, message) {
-            if engine.classes.is_empty() {
+        if !self.rewriter.run((engine.identity, &engine.interner), &engine.batch_queries, message) {
+            if engine.batch_queries.is_empty() {
                 return;
             }
-            let queries: Vec<u32> = engine.classes.queries().collect();
+            let queries: Vec<u32> = engine.batch_queries.queries().collect();
             return self.run_alone(engine, source, &queries);
         }
         if marks {
@@ -405,11 +472,20 @@ impl Matcher {
         let message = Message { source, document: &self.document };
         let mut payloads = Payloads::default();
         let mut interpreter = engine.interpreter(message, &mut payloads);
+        let mut taken = 0;
         for &query in queries {
-            match engine.program(query).map_or(Ok(false), |program| interpreter.matches_member(program)) {
+            if self.decisions.is_set_aside(query) {
+                continue;
+            }
+            let Some(program) = engine.program(query) else { continue };
+            interpreter.allow(self.decisions.budget.shared(taken).min(self.decisions.budget.left()));
+            let holds = interpreter.matches_member(program);
+            taken += interpreter.visits();
+            self.decisions.budget.spend(interpreter.visits());
+            match holds {
                 Ok(true) => self.decisions.matched.insert(query),
                 Ok(false) => {}
-                Err(error) => self.decisions.failures.push((query, error)),
+                Err(error) => self.decisions.fail(query, error),
             }
         }
     }
@@ -421,18 +497,11 @@ impl Matcher {
     }
 }
 
-/// Returns how much may be read of a message for the values of its elements, in visits: as much as one query may visit, and
-/// a few times the whole message.
-fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
-    let all = message.document.nodes.len() as u64 + message.source.len() as u64 / 64;
-    engine.limits.query_visits_max as u64 + VALUE_READS_MAX * all
-}
-
 /// Returns how streams are decoded for an engine.
 fn decode_options<'a>(
     engine: &'a Engine,
     dictionary: &'a Dictionary,
-    record: RecordOptions,
+    record: ScanOptions,
     checks: CheckLevel,
 ) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;

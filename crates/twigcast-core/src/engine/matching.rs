@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Engine, Matcher};
 use crate::error::MessageError;
-use crate::scan::RecordOptions;
+use crate::scan::ScanOptions;
 use crate::stream::dictionary::Dictionary;
 
 impl Engine {
@@ -13,7 +13,7 @@ impl Engine {
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_recording(matcher, source, self.needs.record_options(), true)
+        self.run_recording(matcher, source, self.needs.scan_options(), true)
     }
 
     /// Matches one message, as [`Self::run`] does, that comes as an element stream (see [`crate::stream`]).
@@ -28,7 +28,7 @@ impl Engine {
     ) -> Result<(), MessageError> {
         self.catch_up(matcher);
         self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), self.needs.record_options(), |matcher, source| {
+        matcher.with_stream(self, (stream, dictionary), self.needs.scan_options(), |matcher, source| {
             matcher.run(self, source, true)
         })
     }
@@ -39,7 +39,7 @@ impl Engine {
         &self,
         matcher: &mut Matcher,
         source: &[u8],
-        options: RecordOptions,
+        options: ScanOptions,
         marks: bool,
     ) -> Result<(), MessageError> {
         self.catch_up(matcher);
@@ -52,19 +52,24 @@ impl Engine {
     }
 
     /// Brings a matcher up to date with the population, so that its next message need not. This is of use after many
-    /// changes, for a matcher that will be used again. Does nothing if the matcher has seen no message since the last call.
+    /// changes, for a matcher that will be used again. Does nothing if the matcher has seen no message since the last call,
+    /// or if it was used with a later version.
     pub fn follow(&self, matcher: &mut Matcher) {
         // If the main segment has changed too, only messages show which of its states are needed.
-        if matcher.valid_for == (self.identity, self.main_version) {
+        if matcher.valid_for == (self.identity, self.main_version) && matcher.edition <= self.edition {
+            matcher.edition = self.edition;
             matcher.follow(self);
         }
     }
 
-    /// Empties the caches of a matcher if they belong to another engine or to an earlier main segment.
+    /// Empties the caches of a matcher if they belong to another engine, to an earlier main segment, or to a later version.
     pub(super) fn catch_up(&self, matcher: &mut Matcher) {
         if matcher.valid_for != (self.identity, self.main_version) {
             matcher.forget();
             matcher.valid_for = (self.identity, self.main_version);
+        } else if matcher.edition > self.edition {
+            matcher.forget();
         }
+        matcher.edition = self.edition;
     }
 }

@@ -1,6 +1,7 @@
 //! The needs of compiled queries: what the scanner has to record, and what is to be warned of.
 
-use crate::scan::RecordOptions;
+use crate::query::notes::QueryNote;
+use crate::scan::ScanOptions;
 
 /// The needs of matching one query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +38,8 @@ impl NeedCounts {
     }
 
     /// Returns what matching all queries needs recorded.
-    pub(super) fn record_options(self) -> RecordOptions {
-        RecordOptions { attributes: self.attributes > 0, text: self.text > 0 }
+    pub(super) fn scan_options(self) -> ScanOptions {
+        ScanOptions { attributes: self.attributes > 0, text: self.text > 0 }
     }
 
     /// Returns `true` if some query rewrites.
@@ -56,4 +57,12 @@ pub enum QueryWarning {
     AlwaysMatches,
     /// No shared structure narrows the query down: it is evaluated on each message.
     EvaluatedAlways,
+    /// No value leads to the query: it is verified wherever its path leads.
+    NoCover,
+    /// A path in a constructor has another default namespace than the query.
+    LosesDefault,
+    /// A path in a constructor has a default namespace, and the query has none.
+    GainsDefault,
+    /// A place of the query may not be meant as it is written.
+    Noted(QueryNote),
 }

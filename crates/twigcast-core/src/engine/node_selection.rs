@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
+use super::budget::{MessageBudget, Turn, Unfinished};
+use super::decide::Decisions;
 use super::parsed_queries::ParsedQueries;
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
-use super::query_set::QuerySet;
 use super::subscribers::Subscribers;
-use super::subscription_table::QueryContext;
+use super::throttle::Stage;
 use super::{Engine, EvaluationSource, Matcher, MessageDeliveries};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::ids::Slot;
 use crate::query::ast::Expr;
-use crate::query::{self, ParseOptions, Query, normal};
+use crate::query::{self, Query, normal};
 use crate::rewrite::batch::{BatchRewriter, QueryResults, UNASSEMBLED};
 use crate::rewrite::program::family::FamilyRef;
 use crate::rewrite::{ExtractError, Interpreter, Payloads};
-use crate::scan::RecordOptions;
+use crate::scan::ScanOptions;
 use crate::scan::position::Locator;
 
 /// A node that a query selects.
@@ -44,7 +45,7 @@ impl Engine {
         let mut slots = Vec::new();
         for (query, error) in matcher.failures() {
             slots.clear();
-            self.registry.subscribers().append_subscribers(*query, &mut slots);
+            self.subscription_table.subscribers().append_subscribers(*query, &mut slots);
             list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
         }
         list.sort_unstable();
@@ -56,7 +57,7 @@ impl Engine {
     /// # Errors
     /// The errors of [`Self::run`].
     pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_recording(matcher, source, RecordOptions::ALL, true)
+        self.run_recording(matcher, source, ScanOptions::ALL, true)
     }
 
     /// Returns how many nodes a subscription selects in the message last matched by [`Self::run_counting`]; 1 for a true
@@ -84,7 +85,7 @@ impl Engine {
         slot: Slot,
     ) -> Result<Result<Vec<SelectedNode>, EvalError>, MessageError> {
         self.catch_up(matcher);
-        matcher.scan(self, source, RecordOptions::ALL)?;
+        matcher.scan(self, source, ScanOptions::ALL)?;
         let Some(expr) = self.expression(matcher, slot) else { return Ok(Ok(Vec::new())) };
         let message = Message { source, document: &matcher.document };
         let evaluator = self.evaluator(message);
@@ -108,7 +109,7 @@ impl Engine {
     /// The errors of [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         if self.has_rewriting() {
-            self.run_recording(matcher, source, RecordOptions::ALL, self.unshared_results)
+            self.run_recording(matcher, source, ScanOptions::ALL, self.unshared_results)
         } else {
             self.run(matcher, source)
         }
@@ -134,13 +135,14 @@ impl Engine {
         let before = payloads.len() as u32;
         let mut delivered = MessageDeliveries::default();
         let Matcher { document, rewriter, decisions, in_order, .. } = matcher;
+        let decisions = &*decisions;
         let mut interpreter = self.interpreter(Message { source, document }, payloads);
         let (mut unassembled, mut is_in_order) = (Vec::new(), false);
         if self.unshared_results {
             interpreter.share_nothing();
         } else if rewriter.is_ready() {
             rewriter.find_results(&mut interpreter);
-            if self.registry.is_all_plain() && rewriter.is_certain(self.limits.result_bytes_max) {
+            if self.subscription_table.is_all_plain() && self.is_certain(rewriter) {
                 // Nearly always, each query has one subscription, and all results are certain: slots are query numbers.
                 in_order.begin(self.slot_bound(), before);
                 is_in_order = true;
@@ -151,14 +153,14 @@ impl Engine {
                     is_in_order = false;
                 }
             } else {
-                let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
-                match rewriter.write_results(&mut interpreter, &too_large) {
+                let refused = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
+                match rewriter.write_results(&mut interpreter, &refused) {
                     Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
                     Err(error) => delivered.fail_all(&error),
                 }
             }
         }
-        self.deliver_remaining((rewriter, &decisions.matched), &unassembled, &mut interpreter, &mut delivered);
+        self.deliver_remaining((rewriter, decisions), &unassembled, &mut interpreter, &mut delivered);
         if !is_in_order && delivered.slots.is_sorted() {
             slots.append(&mut delivered.slots);
             numbers.append(&mut delivered.numbers);
@@ -185,6 +187,7 @@ impl Engine {
     ) -> Result<PreparedDeliveries, MessageError> {
         self.run_delivering(matcher, source)?;
         let Matcher { document, rewriter, decisions, .. } = matcher;
+        let decisions = &*decisions;
         let mut interpreter = self.interpreter(Message { source, document }, payloads);
         let (mut deliveries, mut unassembled) = (MessageDeliveries::default(), Vec::new());
         let (mut prepared, mut named) = (None, None);
@@ -192,35 +195,34 @@ impl Engine {
             interpreter.share_nothing();
         } else if rewriter.is_ready() {
             rewriter.find_results(&mut interpreter);
-            if !rewriter.is_certain(self.limits.result_bytes_max) {
+            if !self.is_certain(rewriter) {
                 let mut delivered = MessageDeliveries::default();
-                let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
+                let refused = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
                 deliveries.failures.append(&mut delivered.failures);
-                named = Some((delivered, rewriter.take_ids(), too_large));
+                named = Some((delivered, rewriter.take_ids(), refused));
             }
             prepared = Some(rewriter.take_prepared());
         }
-        self.deliver_remaining((rewriter, &decisions.matched), &unassembled, &mut interpreter, &mut deliveries);
+        self.deliver_remaining((rewriter, decisions), &unassembled, &mut interpreter, &mut deliveries);
         let others = payloads.len() as u32;
         let subscribed = SubscribersAtMatch {
-            subscribers: Arc::clone(self.registry.subscribers()),
-            is_plain: self.registry.is_all_plain(),
+            subscribers: Arc::clone(self.subscription_table.subscribers()),
+            is_plain: self.subscription_table.is_all_plain(),
         };
         Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
     /// Adds the deliveries of the queries that the batch rewriter has decided, by result id. Queries whose results the
-    /// interpreter must produce are added to `unassembled`. Returns the ids of results that are too large, ascending.
+    /// interpreter must produce are added to `unassembled`. Returns the ids of results that are over a limit, ascending.
     fn deliver_batch_results(
         &self,
         rewriter: &mut BatchRewriter,
         delivered: &mut MessageDeliveries,
         unassembled: &mut Vec<u32>,
     ) -> Vec<u32> {
-        let bytes_max = self.limits.result_bytes_max;
-        let (subscribers, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
+        let (subscribers, is_plain) = (self.subscription_table.subscribers(), self.subscription_table.is_all_plain());
         let mut deliveries = QueryResults::default();
-        let too_large = rewriter.assign_ids(bytes_max, &mut deliveries);
+        let refused = rewriter.assign_ids(&self.limits, &mut deliveries);
         if is_plain && !deliveries.has_unassembled {
             (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
         } else {
@@ -232,38 +234,103 @@ impl Engine {
                 }
             }
         }
-        delivered.refuse(&too_large, bytes_max);
-        too_large
+        delivered.refuse(&refused, &self.limits);
+        refused.all
     }
 
-    /// Adds the deliveries of all other queries that match.
+    /// Returns `true` if the results of the batch rewriter are within all limits, whatever their sizes are in the end.
+    fn is_certain(&self, rewriter: &BatchRewriter) -> bool {
+        rewriter.is_certain(self.limits.result_bytes_max)
+            && rewriter.fits_message_limit(self.limits.message_result_bytes_max)
+    }
+
+    /// Adds the deliveries of all other queries that match. What they cost is bounded as for matching: those that need more
+    /// than they may take beside the others are evaluated by turns in the end.
     fn deliver_remaining<'a>(
         &'a self,
-        (rewriter, matched): (&BatchRewriter, &QuerySet),
+        (rewriter, decisions): (&BatchRewriter, &Decisions),
         unassembled: &[u32],
         interpreter: &mut Interpreter<'a>,
         delivered: &mut MessageDeliveries,
     ) {
         let is_delivered =
-            |query: &u32| !self.unshared_results && self.classes.contains(*query) && rewriter.decides(*query);
-        let others = matched.iter().filter(|query| !is_delivered(query));
-        let mut several = Vec::new();
+            |query: &u32| !self.unshared_results && self.batch_queries.contains(*query) && rewriter.decides(*query);
+        let others = decisions.matched.iter().filter(|query| !is_delivered(query));
+        let mut budget = decisions.budget.renewed();
+        let (mut taken, mut postponed) = (0, Vec::new());
         for query in others.chain(unassembled.iter().copied()) {
-            let slots: &[Slot] = match self.registry.subscribers().subscribers(query) {
-                Subscribers::Sole(slot) => {
-                    several.clear();
-                    several.push(slot);
-                    &several
+            let set_aside = decisions.set_aside.get(&query).or_else(|| decisions.without_results.get(&query));
+            let payload = match set_aside {
+                Some(reason) if self.rewrites_query(query) => Err(reason.clone().into()),
+                _ => {
+                    interpreter.allow(budget.shared(taken).min(budget.left()));
+                    let payload = interpreter.deliver_member(self.family(query), || self.program(query));
+                    let visits = interpreter.take_visits();
+                    taken += visits;
+                    budget.spend(visits);
+                    payload
                 }
-                Subscribers::Several(slots) => slots,
             };
-            match interpreter.deliver_member(self.family(query), || self.program(query)) {
-                Ok(Some(number)) => delivered.push(slots, number),
-                Ok(None) => delivered.push(slots, MessageDeliveries::WHOLE),
-                Err(error) => delivered.fail(slots, &error),
+            match payload {
+                Err(ExtractError::Evaluation(error)) if error.is_overrun() => postponed.push(query),
+                payload => self.add_payload(query, payload, delivered),
             }
         }
+        self.deliver_by_turns(postponed, &mut budget, interpreter, delivered);
         delivered.failures.sort_by_key(|&(slot, _)| slot);
+    }
+
+    fn deliver_by_turns<'a>(
+        &'a self,
+        postponed: Vec<u32>,
+        budget: &mut MessageBudget,
+        interpreter: &mut Interpreter<'a>,
+        delivered: &mut MessageDeliveries,
+    ) {
+        if postponed.is_empty() {
+            return;
+        }
+        let queries =
+            postponed.into_iter().map(|query| (query, self.subscription_table.group_of_query(query))).collect();
+        let (queries, rest) = MessageBudget::admit(queries);
+        let mut done = Vec::new();
+        let unfinished = budget.take_turns(&queries, |query, visits_max| {
+            let Some(program) = self.program(query) else { return Turn { visits: 0, is_done: true } };
+            interpreter.allow(visits_max);
+            let payload = interpreter.deliver_alone(program);
+            let visits = interpreter.take_visits();
+            match payload {
+                Err(ExtractError::Evaluation(error)) if error.is_overrun() => Turn { visits, is_done: false },
+                payload => {
+                    done.push(query);
+                    self.add_payload(query, payload, delivered);
+                    Turn { visits, is_done: true }
+                }
+            }
+        });
+        let overrun = unfinished.iter().filter(|last| last.visits > 0).map(|last| last.query);
+        self.throttle.record(Stage::Delivering, overrun, done.into_iter(), self.limits.overruns_max);
+        let without_turn = rest.into_iter().map(|query| Unfinished { query, visits: 0 });
+        for Unfinished { query, visits } in unfinished.into_iter().chain(without_turn) {
+            self.add_payload(query, Err(budget.error_of(visits).into()), delivered);
+        }
+    }
+
+    /// Adds the deliveries of a query's payload to its subscriptions; without a payload, they get the message itself.
+    fn add_payload(&self, query: u32, payload: Result<Option<u32>, ExtractError>, delivered: &mut MessageDeliveries) {
+        let sole;
+        let slots: &[Slot] = match self.subscription_table.subscribers().subscribers(query) {
+            Subscribers::Sole(slot) => {
+                sole = [slot];
+                &sole
+            }
+            Subscribers::Several(slots) => slots,
+        };
+        match payload {
+            Ok(Some(number)) => delivered.push(slots, number),
+            Ok(None) => delivered.push(slots, MessageDeliveries::WHOLE),
+            Err(error) => delivered.fail(slots, &error),
+        }
     }
 
     fn family(&self, query: u32) -> FamilyRef {
@@ -281,7 +348,7 @@ impl Engine {
 
     /// Returns the expression whose nodes a subscription selects; `None` if the query rewrites or is external.
     fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
-        let query = self.registry.query_of(slot)?;
+        let query = self.subscription_table.query_of(slot)?;
         if self.rewrites_query(query) || self.is_external(slot) {
             return None;
         }
@@ -294,8 +361,7 @@ impl Engine {
             return Some(expr.clone());
         }
         parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
-            let QueryContext { namespaces, dialect } = self.context_of(query);
-            let options = ParseOptions { namespaces, dialect: *dialect, limits: &self.limits };
+            let options = self.context_of(query).parse_options(&self.limits);
             match query::parse(&self.text_of(query), &options, vocabulary) {
                 Ok(Query::XPath(expr)) => Some(normal::normalise(expr)),
                 _ => None,
@@ -311,6 +377,7 @@ fn truth(value: &Value<'_>) -> bool {
         Value::Number(value) => *value != 0.0 && !value.is_nan(),
         Value::String(value) => !value.is_empty(),
         Value::Nodes(nodes) => !nodes.is_empty(),
+        Value::Temporal(_) => true,
     }
 }
 
@@ -320,7 +387,7 @@ fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef)
     let document = message.document;
     let (kind, span) = match node {
         NodeRef::Attribute(number) => {
-            let attribute = &document.attributes[number as usize];
+            let attribute = &document.attributes[number.index()];
             // The value ends before its closing quote, which belongs to the attribute.
             ("attribute", (attribute.qname.start, attribute.value.end + 1))
         }
@@ -328,6 +395,8 @@ fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef)
             let owner = &document.nodes[owner as usize];
             ("namespace", (owner.span.start, owner.content_start))
         }
+        // Queries that give values are conditions, which select no node.
+        NodeRef::Value(_) => return whole_message(message),
         NodeRef::Node(number) => {
             let entry = &document.nodes[number as usize];
             let kind = match entry.kind {

@@ -33,12 +33,12 @@ impl PathCache {
     }
 
     /// Prepares for a message: clears the cache if the paths have changed.
-    pub(super) fn prepare(&mut self, population: &QueryIndex, paths: &PathIndex) {
+    pub(super) fn prepare(&mut self, query_index: &QueryIndex, paths: &PathIndex) {
         self.work.clear();
         if !self.dfa.is_of(&paths.nfa) {
             self.clear();
         }
-        self.dfa.prepare(&paths.nfa, population);
+        self.dfa.prepare(&paths.nfa, query_index);
     }
 
     /// Decides what remains at the elements of the message, until the observer has enough.
@@ -58,7 +58,8 @@ impl PathCache {
             for (index, &(node, id)) in elements.iter().enumerate() {
                 let request = prefetches.then(|| lookups.request(index));
                 run.decide(decisions, node, dfa.undecided(id), paths, memo, request);
-                if observer.should_poll(batch * BATCH_ELEMENTS + index) && observer.has_enough(decisions) {
+                if observer.should_poll(batch * BATCH_ELEMENTS + index) && observer.is_satisfied_by_decisions(decisions)
+                {
                     return;
                 }
             }

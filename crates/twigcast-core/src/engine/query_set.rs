@@ -32,7 +32,7 @@ pub(super) fn word_members(index: usize, word: u64) -> impl Iterator<Item = u32>
 }
 
 /// A set of small numbers, one bit each: queries, or slots.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuerySet {
     words: Vec<u64>,
 }
@@ -149,12 +149,20 @@ impl QuerySet {
         some.flat_map(|(number, words)| (number * 8..).zip(words.iter().copied())).filter(|&(_, word)| word != 0)
     }
 
-    /// Returns the members that a mask has, too, as a set with space for numbers below `bound`. The mask is no longer.
-    pub(super) fn masked(&self, mask: &[u64], bound: usize) -> Self {
-        let mut words = Vec::with_capacity(bound.div_ceil(64));
-        words.extend(self.words.iter().zip(mask).map(|(word, mask)| word & mask));
-        words.resize(bound.div_ceil(64), 0);
-        Self { words }
+    /// Adds the members of another set that a mask has, too. There is space for them.
+    pub(super) fn insert_common(&mut self, other: &Self, mask: &[u64]) {
+        let common = other.words.iter().zip(mask).map(|(word, mask)| word & mask);
+        self.words.iter_mut().zip(common).for_each(|(word, more)| *word |= more);
+    }
+
+    /// Removes a number below the bound.
+    pub(super) fn remove(&mut self, number: u32) {
+        self.words[number as usize >> 6] &= !(1 << (number & 63));
+    }
+
+    /// Returns a number that no member reaches.
+    pub(super) fn bound(&self) -> usize {
+        self.words.len() * 64
     }
 
     /// Passes the members that a mask has, too, on to `work`, by word.
@@ -218,7 +226,9 @@ fn append_admitted(words: &[u64], members: &mut Vec<u32>, admitted: impl FnMut(u
     // A sample shows how many members a word has that is not empty.
     let sample = words.iter().step_by((words.len() / SPAN).max(1)).filter(|&&word| word != 0);
     let (some, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
-    if count > 2 * some + some / 2 {
+    if count > 16 * some {
+        append_bytewise(words, members, admitted);
+    } else if count > 2 * some + some / 2 {
         append_groups::<8>(words, members, admitted);
     } else if 5 * count > 6 * some {
         append_groups::<4>(words, members, admitted);
@@ -264,27 +274,64 @@ fn append_groups<const SIZE: usize>(
     members.extend_from_slice(&collected[..len]);
 }
 
+/// By byte, the numbers of its bits that are set, ascending.
+static BITS_OF: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte][count] = bit;
+                count += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Appends members as [`append_admitted`] does, byte by byte, where most bytes have several: what a byte stands for is
+/// looked up, and the excess is overwritten by the next byte.
+#[inline(always)]
+fn append_bytewise(words: &[u64], members: &mut Vec<u32>, mut admitted: impl FnMut(usize, u64) -> u64) {
+    let mut collected = [0; COLLECTED];
+    let mut len = 0;
+    for (index, &word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+        let bytes = admitted(index, word).to_le_bytes();
+        for (base, byte) in ((index as u32) << 6..).step_by(8).zip(bytes) {
+            let bits = BITS_OF[usize::from(byte)];
+            let group: [u32; 8] = std::array::from_fn(|at| base.wrapping_add(u32::from(bits[at])));
+            collected[len..len + 8].copy_from_slice(&group);
+            len += byte.count_ones() as usize;
+        }
+        if len > COLLECTED - 64 - 8 {
+            members.extend_from_slice(&collected[..len]);
+            len = 0;
+        }
+    }
+    members.extend_from_slice(&collected[..len]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
     /// From sets of all densities, the members that are admitted are appended in order.
     #[test]
     fn members_are_appended_in_order() {
         for seed in 1..60_u64 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % bound
-            };
-            let bound = 1 + random(9_000) as u32;
+            let mut random = Random(seed);
+            let bound = 1 + random.below(9_000) as u32;
             let density = [1, 2, 7, 30, 80, 100][seed as usize % 6];
             let mut set = QuerySet::default();
             set.reset(bound as usize);
-            (0..bound).for_each(|number| set.insert_if(number, random(100) < density));
+            (0..bound).for_each(|number| set.insert_if(number, random.below(100) < density));
             let expected: Vec<u32> = (0..bound).filter(|&number| set.contains(number)).collect();
-            for kept in [u64::MAX, 0, 0x5555_5555_5555_5555, random(1 << 31) << 32 | random(1 << 31)] {
+            for kept in [u64::MAX, 0, 0x5555_5555_5555_5555, random.below(1 << 31) << 32 | random.below(1 << 31)] {
                 let mut collected = vec![u32::MAX];
                 set.append_admitted_to(&mut collected, |index, word| {
                     assert!(word != 0 && set.words[index] == word);

@@ -82,7 +82,7 @@ impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
         self.element_count += 1;
         if self.element_count == self.next_poll {
             self.next_poll *= 2;
-            if self.observer.has_enough_results() {
+            if self.observer.is_satisfied_by_matches() {
                 return self.stop(StreamProgress::Enough);
             }
         }

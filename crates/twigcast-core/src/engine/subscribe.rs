@@ -12,7 +12,7 @@ use crate::error::QueryError;
 use crate::ids::Slot;
 use crate::ids::StateId;
 use crate::plan::LinearStep;
-use crate::query::{ParseOptions, plain, plain::PathSpelling};
+use crate::query::{plain, plain::PathSpelling};
 use crate::rewrite::program::family::FamilyRef;
 
 /// Queries that are added or removed before the segments are merged, at the least.
@@ -48,16 +48,16 @@ impl Engine {
         context: &QueryContext,
         replace: bool,
     ) -> Result<Option<QueryWarning>, AddError> {
-        let hash = self.registry.key_hash(key);
-        let existing = self.registry.slot_at(key, hash);
+        let hash = self.subscription_table.key_hash(key);
+        let existing = self.subscription_table.slot_at(key, hash);
         if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
         // A query that is refused may have added names, too.
         self.collect_vocabulary_if_due();
-        let context = self.registry.intern_context(context);
+        let context = self.subscription_table.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
-        let warning = self.compiled.warning(query);
+        let warning = self.warning(query);
         self.subscribe(key, hash, existing, query);
         Ok(warning)
     }
@@ -66,11 +66,11 @@ impl Engine {
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, existing: Option<Slot>, query: u32) {
         // The query is held before the old subscription releases it: both may have the same.
         if let Some(slot) = existing {
-            self.registry.hold(query);
+            self.subscription_table.hold(query);
             self.remove_slot(slot);
-            self.registry.unhold(query);
+            self.subscription_table.unhold(query);
         }
-        self.registry.subscribe(key, hash, query);
+        self.subscription_table.subscribe(key, hash, query);
         self.changes += 1;
         self.compact_if_due();
     }
@@ -78,9 +78,8 @@ impl Engine {
     /// Returns the query with a text in a context, compiled now if it is new.
     pub(super) fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         let mut steps = std::mem::take(&mut self.steps);
-        let declared = Arc::clone(self.registry.context(context));
-        let options =
-            ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
+        let declared = Arc::clone(self.subscription_table.context(context));
+        let options = declared.parse_options(&self.limits);
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
             Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_main: None })),
             None => self.other_query(text, context),
@@ -91,12 +90,12 @@ impl Engine {
 
     /// Returns the query with a text that is no plain path.
     pub(super) fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
-        if let Some(query) = self.registry.find_query(text, context) {
+        if let Some(query) = self.subscription_table.find_query(text, context) {
             return Ok(query);
         }
         let compiled = self.compile(text, context)?;
         let query = self.register(context, compiled);
-        self.registry.keep_text(query, text);
+        self.subscription_table.keep_text(query, text);
         Ok(query)
     }
 
@@ -107,23 +106,23 @@ impl Engine {
         let is_as_printed = path.spelling == PathSpelling::Sure || self.prints_as(steps, context, text);
         let segment = self.segment();
         let in_main = match segment {
-            Segment::Main => Some(self.population.main.nfa.state_of(steps)),
-            Segment::Recent => path.state_in(&self.population.main.nfa),
+            Segment::Main => Some(self.query_index.main.nfa.state_of(steps)),
+            Segment::Recent => path.state_in(&self.query_index.main.nfa),
         };
         let existing = in_main.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
         // An existing query is accepted where the path ends, so no new state is left without use.
-        if let Some(query) = existing.or_else(|| self.registry.find_query(text, context)) {
+        if let Some(query) = existing.or_else(|| self.subscription_table.find_query(text, context)) {
             return query;
         }
         let state = match in_main {
             Some(state) if segment == Segment::Main => state,
-            _ => self.population.recent.nfa.state_of(steps),
+            _ => self.query_index.recent.nfa.state_of(steps),
         };
         if let Some(query) = self.query_at(segment, state, context).filter(|_| is_as_printed) {
             return query;
         }
-        let query = self.registry.add_query(context);
-        let nfa = self.population.nfa_mut(segment);
+        let query = self.subscription_table.add_query(context);
+        let nfa = self.query_index.nfa_mut(segment);
         let item = nfa.insert_item(state, AcceptItem::Accept(query));
         let is_first = nfa.first_accepted(state) == Some(query);
         if segment == Segment::Recent {
@@ -131,7 +130,7 @@ impl Engine {
         }
         self.compiled.put_path(query, segment, item);
         if !is_as_printed || !is_first {
-            self.registry.keep_text(query, text);
+            self.subscription_table.keep_text(query, text);
         }
         query
     }
@@ -143,8 +142,8 @@ impl Engine {
 
     /// Returns the query whose text is the path to a state, in a context.
     fn query_at(&self, segment: Segment, state: StateId, context: u32) -> Option<u32> {
-        let query = self.population.paths(segment).nfa.first_accepted(state)?;
-        self.registry.is_path(query, context).then_some(query)
+        let query = self.query_index.paths(segment).nfa.first_accepted(state)?;
+        self.subscription_table.is_path(query, context).then_some(query)
     }
 
     fn prints_as(&mut self, steps: &[LinearStep], context: u32, text: &str) -> bool {
@@ -156,18 +155,18 @@ impl Engine {
     }
 
     fn print(&self, steps: &[LinearStep], context: u32, text: &mut String) -> bool {
-        let namespaces = &self.registry.context(context).namespaces;
+        let namespaces = &self.subscription_table.context(context).namespaces;
         let declared = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
         plain::print(steps, declared, &self.vocabulary, text)
     }
 
     /// Returns the text of a query.
     pub(super) fn text_of(&self, query: u32) -> Cow<'_, str> {
-        let (kept, context) = self.registry.query(query);
+        let (kept, context) = self.subscription_table.query(query);
         match (kept, self.compiled.path(query)) {
             (Some(text), _) => Cow::Borrowed(text),
             (None, Some((segment, item))) => {
-                let nfa = &self.population.paths(segment).nfa;
+                let nfa = &self.query_index.paths(segment).nfa;
                 let mut text = String::new();
                 self.print(&nfa.path_of(nfa.state_of_item(item)), context, &mut text);
                 Cow::Owned(text)
@@ -178,7 +177,7 @@ impl Engine {
 
     /// Removes a subscription. Returns `false` if there is none with this key.
     pub fn remove(&mut self, key: &str) -> bool {
-        match self.registry.slot_of(key) {
+        match self.subscription_table.slot_of(key) {
             Some(slot) => {
                 self.remove_slot(slot);
                 self.changes += 1;
@@ -190,7 +189,7 @@ impl Engine {
     }
 
     pub(super) fn remove_slot(&mut self, slot: Slot) {
-        if let Some(query) = self.registry.unsubscribe(slot) {
+        if let Some(query) = self.subscription_table.unsubscribe(slot) {
             self.retire(query);
         }
     }
@@ -201,7 +200,7 @@ impl Engine {
         let Some(registrations) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
         let is_cheap =
-            registrations.as_slice().iter().all(|&registration| self.population.is_cheap_to_remove(registration));
+            registrations.as_slice().iter().all(|&registration| self.query_index.is_cheap_to_remove(registration));
         self.needs.subtract(needs);
         if self.warm.load(Ordering::Relaxed) && !is_cheap {
             self.tombstones.push(query);
@@ -213,35 +212,38 @@ impl Engine {
     /// Removes a query from the shared structures.
     pub(super) fn take_out(&mut self, query: u32) {
         let Some(registrations) = self.compiled.take(query) else { return };
-        self.population.remove(query, registrations.as_slice());
-        self.classes.remove(query);
-        if let Some(family) = self.families.get_mut(query as usize) {
-            *family = FamilyRef::NONE;
-        }
-        self.registry.free_number(query);
+        self.query_index.remove(query, registrations.as_slice());
+        self.batch_queries.remove(query);
+        self.throttle.forget(query);
+        self.set_family(query, FamilyRef::NONE);
+        self.subscription_table.free_number(query);
     }
 
     /// Merges the segments once the recent segment or the tombstones are an eighth of all queries: rarely enough that the
     /// caches that matchers lose cost little per change.
     pub(super) fn compact_if_due(&mut self) {
         self.collect_vocabulary_if_due();
-        let due = MERGE_MIN + self.compiled.bound() / 8;
-        if self.recent.len() > due || self.tombstones.len() > due {
+        if self.is_merge_due(0) {
             self.compact();
         }
     }
 
+    /// Returns `true` if the segments are merged after so many further queries.
+    pub(super) fn is_merge_due(&self, further: usize) -> bool {
+        self.recent.len().max(self.tombstones.len()) + further > MERGE_MIN + self.compiled.bound() / 8
+    }
+
     /// Moves the recent segment into the main segment and removes the tombstones. The engine does so by itself when due.
     pub fn compact(&mut self) {
-        for query in std::mem::take(&mut self.tombstones) {
+        for &query in std::mem::take(&mut self.tombstones).iter() {
             self.take_out(query);
         }
-        let mut recent = std::mem::take(&mut self.recent);
+        let mut recent: Vec<u32> = std::mem::take(&mut self.recent).iter().copied().collect();
         recent.sort_unstable();
         recent.dedup();
         for query in recent {
-            let population = &mut self.population;
-            self.compiled.map_registrations(query, |registration| population.promote(registration));
+            let query_index = &mut self.query_index;
+            self.compiled.map_registrations(query, |registration| query_index.promote(registration));
             self.keep_text_if_needed(query);
         }
         self.interner.tidy();
@@ -252,10 +254,10 @@ impl Engine {
     /// Keeps the text of a query that is no longer the first at the end of its path.
     fn keep_text_if_needed(&mut self, query: u32) {
         let Some((segment, item)) = self.compiled.path(query) else { return };
-        let nfa = &self.population.paths(segment).nfa;
+        let nfa = &self.query_index.paths(segment).nfa;
         if nfa.first_accepted(nfa.state_of_item(item)) != Some(query) {
             let text = self.text_of(query).into_owned();
-            self.registry.keep_text(query, &text);
+            self.subscription_table.keep_text(query, &text);
         }
     }
 }

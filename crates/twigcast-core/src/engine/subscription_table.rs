@@ -5,16 +5,19 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use hashbrown::{HashMap, HashTable};
 
-use super::subscribers::{NONE, SOLE, SubscribersByQuery};
-use crate::ids::Slot;
-use crate::query::Dialect;
+use super::budget::GroupId;
+use super::groups::Groups;
+use super::subscribers::{NONE, SOLE, SharingSlots, Subscribers, SubscribersByQuery};
+use crate::ids::{Slot, StringId};
+use crate::limits::Limits;
+use crate::query::{Dialect, Parameters, ParseOptions};
 use crate::util::chunked::Chunked;
-use crate::util::string_arena::{ArenaSpace, StringArena, StringId};
+use crate::util::cow_map::{CowHashTable, CowMap};
+use crate::util::string_arena::{ArenaSpace, StringArena};
 
 /// In place of a query's text: it is the printed path at whose end the query is accepted.
-const AS_PATH: StringId = u32::MAX;
+const AS_PATH: StringId = StringId::from_u32(u32::MAX);
 /// In place of a query's context: the query has no subscribers any more.
 const UNUSED: u32 = u32::MAX;
 /// Queries that share an entry of [`SubscriptionTable::plain`]: those of one word of a query set.
@@ -32,10 +35,24 @@ pub struct QueryContext {
     pub namespaces: BTreeMap<String, String>,
     /// The spellings that the query may use.
     pub dialect: Dialect,
+    /// The values of the query's parameters.
+    pub parameters: Parameters,
+}
+
+impl QueryContext {
+    /// Returns a context without parameters.
+    pub fn new(namespaces: BTreeMap<String, String>, dialect: Dialect) -> Self {
+        Self { namespaces, dialect, parameters: Parameters::new() }
+    }
+
+    /// Returns the settings with which the context's queries are parsed.
+    pub fn parse_options<'a>(&'a self, limits: &'a Limits) -> ParseOptions<'a> {
+        ParseOptions::new(&self.namespaces, self.dialect, limits).with_parameters(&self.parameters)
+    }
 }
 
 /// A distinct query.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct QueryEntry {
     text: StringId,
     context: u32,
@@ -44,15 +61,17 @@ struct QueryEntry {
 }
 
 /// The distinct contexts of queries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Contexts {
-    contexts: Vec<Option<Arc<QueryContext>>>,
+    contexts: Chunked<Option<Arc<QueryContext>>>,
     /// The number of queries with each context.
-    uses: Vec<u32>,
-    ids: HashMap<Arc<QueryContext>, u32>,
-    free: Vec<u32>,
+    uses: Chunked<u32>,
+    ids: CowMap<Arc<QueryContext>, u32>,
+    free: Chunked<u32>,
     /// The context that was last requested: bulk loads repeat it. It may have no use yet.
     last: Option<u32>,
+    /// How many are of queries for another processor. Parameters make contexts many, and each message asks for these.
+    external: usize,
 }
 
 impl Contexts {
@@ -74,6 +93,7 @@ impl Contexts {
     }
 
     fn insert(&mut self, context: Arc<QueryContext>) -> u32 {
+        self.external += usize::from(context.dialect == Dialect::XQuery);
         let id = match self.free.pop() {
             Some(id) => {
                 self.contexts[id as usize] = Some(Arc::clone(&context));
@@ -100,6 +120,7 @@ impl Contexts {
             return;
         }
         if let Some(context) = self.contexts[id as usize].take() {
+            self.external -= usize::from(context.dialect == Dialect::XQuery);
             self.ids.remove(&context);
             self.free.push(id);
         }
@@ -107,23 +128,25 @@ impl Contexts {
 }
 
 /// All subscriptions and the distinct queries that they share.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SubscriptionTable {
     subscribers: Arc<SubscribersByQuery>,
     key_space: ArenaSpace,
     /// For each slot of a query with several subscriptions, its index among them. Empty until a query has several.
-    positions: Vec<u32>,
+    positions: Chunked<u32>,
     free_slot: Option<Slot>,
     free_slots: usize,
     /// Free slots are reused for new keys, until there are none.
     reuses_slots: bool,
-    /// How often a slot was reused.
+    /// The number of times that a slot was reused.
     reused: u64,
-    /// How often a subscription was registered, modulo 2^32.
+    /// The number of times that a subscription was registered, modulo 2^32.
     registrations: u32,
     count: usize,
-    by_key: HashTable<Slot>,
+    by_key: CowHashTable<Slot>,
     queries: Chunked<QueryEntry>,
+    /// The number of entries of `queries` that were never in use (see [`Self::skip_numbers`]).
+    skipped: usize,
     texts: StringArena,
     text_space: ArenaSpace,
     /// For each [`BLOCK`] of queries, as bits, those with one subscription whose slot is the query's number: after a bulk load
@@ -134,11 +157,12 @@ pub(super) struct SubscriptionTable {
     /// The number of queries in each of the two.
     plain_count: usize,
     other_count: usize,
-    free_sharing: Vec<u32>,
-    free_queries: Vec<u32>,
+    free_sharing: Chunked<u32>,
+    free_queries: Chunked<u32>,
     /// The queries whose text is kept, by text and context.
-    by_text: HashTable<u32>,
+    by_text: CowHashTable<u32>,
     contexts: Contexts,
+    groups: Groups,
     hasher: RandomState,
 }
 
@@ -158,6 +182,23 @@ impl SubscriptionTable {
         self.reused
     }
 
+    /// Returns the groups of subscriptions.
+    pub(super) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(super) fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
+    }
+
+    /// Returns the group that the evaluation of a query counts for: that of one of its subscriptions.
+    pub(super) fn group_of_query(&self, query: u32) -> GroupId {
+        match self.subscribers.subscribers(query) {
+            Subscribers::Sole(slot) => self.groups.of(slot),
+            Subscribers::Several(slots) => slots.first().map_or(0, |&slot| self.groups.of(slot)),
+        }
+    }
+
     /// Returns the subscribers of each query.
     pub(super) fn subscribers(&self) -> &Arc<SubscribersByQuery> {
         &self.subscribers
@@ -170,6 +211,11 @@ impl SubscriptionTable {
     /// Returns the id of a context, which is added if it is new.
     pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
         self.contexts.intern(context)
+    }
+
+    /// Returns whether any context is one of queries for another processor.
+    pub(super) fn has_external(&self) -> bool {
+        self.contexts.external > 0
     }
 
     /// Returns all contexts in use.
@@ -215,12 +261,31 @@ impl SubscriptionTable {
                 query
             }
             None => {
-                self.queries.push(entry);
-                self.subscribers_mut().subscribed.push(NONE);
-                self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
-                self.other.resize(self.plain.len(), 0);
+                self.skip_numbers();
+                self.push_query(entry);
                 self.queries.len() as u32 - 1
             }
+        }
+    }
+
+    fn push_query(&mut self, entry: QueryEntry) {
+        self.queries.push(entry);
+        self.subscribers_mut().subscribed.push(NONE);
+        self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
+        self.other.resize(self.plain.len(), 0);
+    }
+
+    /// Skips the numbers up to that of the slot that the next subscription gets, so that a new query has the number of its
+    /// slot also where some subscriptions before shared a query. As long as at least half of the numbers are in use, this
+    /// costs less than to look up the slot of each query that matches.
+    fn skip_numbers(&mut self) {
+        let slot = self.slot_bound();
+        if self.reuses_slots || (self.queries.len() - self.skipped) * 2 < slot {
+            return;
+        }
+        while self.queries.len() < slot {
+            self.push_query(QueryEntry { text: AS_PATH, context: UNUSED, uses: 0 });
+            self.skipped += 1;
         }
     }
 
@@ -282,19 +347,21 @@ impl SubscriptionTable {
         let text = self.key_space.put(&mut subscribers.texts, key);
         let slot = match free {
             Some(slot) => {
-                self.free_slot = subscribers.keys.get(slot).copied().filter(|&next| next != NONE);
+                let next = subscribers.keys.get(slot as usize).map(|next| next.as_u32());
+                self.free_slot = next.filter(|&next| next != NONE);
                 self.free_slots -= 1;
                 self.reuses_slots = self.free_slots > 0;
                 self.reused += 1;
-                subscribers.keys.set(slot, text);
-                subscribers.queries.set(slot, query);
-                subscribers.registrations.set(slot, self.registrations);
+                subscribers.keys.set(slot as usize, text);
+                subscribers.queries.set(slot as usize, query);
+                subscribers.registrations.set(slot as usize, self.registrations);
                 slot
             }
             None => {
                 subscribers.queries.push(query);
                 subscribers.registrations.push(self.registrations);
-                subscribers.keys.push(text)
+                subscribers.keys.push(text);
+                subscribers.keys.len() as Slot - 1
             }
         };
         self.link(slot, query);
@@ -302,7 +369,7 @@ impl SubscriptionTable {
         self.count += 1;
         let (subscribers, hasher) = (&self.subscribers, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&other| {
-            hasher.hash_one(subscribers.keys.get(other).map_or("", |&text| subscribers.texts.get(text)))
+            hasher.hash_one(subscribers.keys.get(other as usize).map_or("", |&text| subscribers.texts.get(text)))
         });
         slot
     }
@@ -310,16 +377,15 @@ impl SubscriptionTable {
     /// Removes a subscription. Returns its query if that was the last subscription: it was removed, too.
     pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
         let query = self.query_of(slot)?;
-        let text = *self.subscribers.keys.get(slot)?;
+        let text = *self.subscribers.keys.get(slot as usize)?;
         let hash = self.hasher.hash_one(self.subscribers.texts.get(text));
-        if let Ok(existing) = self.by_key.find_entry(hash, |&other| other == slot) {
-            existing.remove();
-        }
+        self.by_key.remove(hash, |&other| other == slot);
         self.unlink(slot, query);
+        self.groups.release(slot);
         let subscribers = Arc::make_mut(&mut self.subscribers);
         self.key_space.remove(&mut subscribers.texts, text);
-        subscribers.queries.set(slot, NONE);
-        subscribers.keys.set(slot, self.free_slot.unwrap_or(NONE));
+        subscribers.queries.set(slot as usize, NONE);
+        subscribers.keys.set(slot as usize, StringId::from_u32(self.free_slot.unwrap_or(NONE)));
         self.free_slot = Some(slot);
         self.free_slots += 1;
         self.reuses_slots |= self.free_slots > SPARE_SLOTS + self.slot_bound() / SPARE_PART;
@@ -335,7 +401,7 @@ impl SubscriptionTable {
 
     /// Returns the entry of a query in [`SubscribersByQuery::subscribed`].
     fn subscribed(&self, query: u32) -> u32 {
-        self.subscribers.subscribed.get(query).copied().unwrap_or(NONE)
+        self.subscribers.subscribed.get(query as usize).copied().unwrap_or(NONE)
     }
 
     /// Adds a slot to the subscriptions of a query.
@@ -346,31 +412,32 @@ impl SubscriptionTable {
                 let sole = sole & !SOLE;
                 self.set_position(sole, 0);
                 self.set_position(slot, 1);
-                let slots = Arc::new(vec![sole, slot]);
+                let slots = Arc::new(SharingSlots::new(vec![sole, slot]));
                 let free = self.free_sharing.pop();
                 let sharing = &mut self.subscribers_mut().sharing;
                 let number = match free {
                     Some(number) => {
-                        sharing.set(number, slots);
+                        sharing.set(number as usize, slots);
                         number
                     }
-                    None => sharing.push(slots),
+                    None => {
+                        sharing.push(slots);
+                        sharing.len() as u32 - 1
+                    }
                 };
                 self.set_subscribed(query, number);
             }
             number => {
-                let Some(slots) = self.subscribers_mut().sharing.get_mut(number) else { return };
-                let slots = Arc::make_mut(slots);
-                let position = slots.len() as u32;
-                slots.push(slot);
+                let Some(slots) = self.subscribers_mut().sharing.get_mut(number as usize) else { return };
+                let position = Arc::make_mut(slots).push(slot);
                 self.set_position(slot, position);
             }
         }
     }
 
     fn set_position(&mut self, slot: Slot, position: u32) {
-        if self.positions.len() <= slot as usize {
-            self.positions.resize(self.slot_bound().max(slot as usize + 1), 0);
+        while self.positions.len() <= slot as usize {
+            self.positions.push(0);
         }
         self.positions[slot as usize] = position;
     }
@@ -383,21 +450,20 @@ impl SubscriptionTable {
             return;
         }
         let position = self.positions[slot as usize];
-        let Some(slots) = Arc::make_mut(&mut self.subscribers).sharing.get_mut(number) else { return };
+        let Some(slots) = Arc::make_mut(&mut self.subscribers).sharing.get_mut(number as usize) else { return };
         let slots = Arc::make_mut(slots);
-        slots.swap_remove(position as usize);
-        if let Some(&moved) = slots.get(position as usize) {
+        if let Some(moved) = slots.swap_remove(position) {
             self.positions[moved as usize] = position;
         }
         if let &[sole] = slots.as_slice() {
-            *slots = Vec::new();
+            *slots = SharingSlots::default();
             self.free_sharing.push(number);
             self.set_subscribed(query, sole | SOLE);
         }
     }
 
     fn set_subscribed(&mut self, query: u32, value: u32) {
-        let Some(entry) = self.subscribers_mut().subscribed.get_mut(query) else { return };
+        let Some(entry) = self.subscribers_mut().subscribed.get_mut(query as usize) else { return };
         let before = std::mem::replace(entry, value);
         let is_other = |value: u32| value != NONE && value != query | SOLE;
         let (was, is) = (before == query | SOLE, value == query | SOLE);
@@ -419,9 +485,7 @@ impl SubscriptionTable {
             return;
         }
         let hash = self.text_hash(self.texts.get(text), context);
-        if let Ok(existing) = self.by_text.find_entry(hash, |&other| other == query) {
-            existing.remove();
-        }
+        self.by_text.remove(hash, |&other| other == query);
         self.text_space.remove(&mut self.texts, text);
     }
 
@@ -439,7 +503,8 @@ impl SubscriptionTable {
     #[inline]
     pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
         let subscribers = &self.subscribers;
-        let has_key = |&slot: &Slot| subscribers.keys.get(slot).is_some_and(|&text| subscribers.texts.get(text) == key);
+        let has_key =
+            |&slot: &Slot| subscribers.keys.get(slot as usize).is_some_and(|&text| subscribers.texts.get(text) == key);
         self.by_key.find(hash, has_key).copied()
     }
 
@@ -486,16 +551,13 @@ impl SubscriptionTable {
         self.other_count > 0
     }
 
-    /// Returns the mean number of subscriptions of a query.
-    pub(super) fn mean_subscribers(&self) -> usize {
-        self.count / (self.queries.len() - self.free_queries.len()).max(1)
-    }
-
     pub(super) fn bytes(&self) -> usize {
         self.subscribers.bytes()
+            + self.groups.bytes()
             + self.texts.bytes()
             + self.queries.bytes()
-            + (self.positions.capacity() + self.free_queries.capacity()) * 4
+            + self.positions.bytes()
+            + self.free_queries.bytes()
             + (self.by_key.capacity() + self.by_text.capacity()) * 5
     }
 }

@@ -7,8 +7,10 @@ use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Axis, NameTest, NodeTest};
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
 use super::node::XML_DECLARATION;
-use super::{EvalError, Evaluator, Halt, NodeRef, Visit};
+use super::value::{EvalError, Halt, Visit};
 
 impl Evaluator<'_> {
     /// Returns `true` if a node that is neither attribute nor namespace passes a test whose principal type is element.
@@ -33,7 +35,7 @@ impl Evaluator<'_> {
     pub(super) fn passes(&self, test: &NodeTest, node: NodeRef) -> bool {
         match node {
             NodeRef::Node(id) => self.node_passes(test, id),
-            NodeRef::Attribute(_) | NodeRef::Namespace { .. } => *test == NodeTest::Node,
+            NodeRef::Attribute(_) | NodeRef::Namespace { .. } | NodeRef::Value(_) => *test == NodeTest::Node,
         }
     }
 
@@ -62,6 +64,7 @@ impl Evaluator<'_> {
                 }
                 self.walk_up(self.parent(from), test, visit)
             }
+            (Axis::Following | Axis::Preceding, NodeRef::Value(_)) => Ok(()),
             (Axis::Following, _) => self.walk_range(self.following_start(from), nodes.len() as u32, test, visit),
             (Axis::Preceding, _) => self.walk_preceding(from.tree_node(self.message.document), test, visit),
             (Axis::FollowingSibling, NodeRef::Node(id)) => match nodes[id as usize].parent {
@@ -77,7 +80,7 @@ impl Evaluator<'_> {
                 | Axis::Namespace
                 | Axis::FollowingSibling
                 | Axis::PrecedingSibling,
-                NodeRef::Attribute(_) | NodeRef::Namespace { .. },
+                NodeRef::Attribute(_) | NodeRef::Namespace { .. } | NodeRef::Value(_),
             ) => Ok(()),
         }
     }
@@ -87,6 +90,7 @@ impl Evaluator<'_> {
         match node {
             NodeRef::Node(id) => self.message.document.nodes[id as usize].parent,
             NodeRef::Attribute(_) | NodeRef::Namespace { .. } => node.tree_node(self.message.document),
+            NodeRef::Value(_) => NO_NODE,
         }
     }
 
@@ -96,6 +100,8 @@ impl Evaluator<'_> {
         match node {
             NodeRef::Node(id) => self.message.document.nodes[id as usize].end,
             NodeRef::Attribute(_) | NodeRef::Namespace { .. } => node.tree_node(self.message.document) + 1,
+            // Nothing follows a value.
+            NodeRef::Value(_) => self.message.document.nodes.len() as NodeId,
         }
     }
 
@@ -115,7 +121,7 @@ impl Evaluator<'_> {
         Ok(self.charge(u64::from(end.saturating_sub(charged)))?)
     }
 
-    /// The commonest test, in a loop of its own.
+    /// Visits the elements of one name in a range: the commonest test, in a loop of its own.
     fn walk_range_named(&self, start: NodeId, end: NodeId, expected: Name, visit: Visit<'_>) -> Result<(), Halt> {
         if start >= end {
             return Ok(());
@@ -132,7 +138,7 @@ impl Evaluator<'_> {
         Ok(self.charge(u64::from(end - charged))?)
     }
 
-    /// Visit the siblings from `next` up to the end of their parent.
+    /// Visits the siblings from `next` up to the end of their parent.
     fn walk_siblings(&self, mut next: NodeId, end: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
         while next < end {
@@ -145,7 +151,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Visit the siblings before a node, nearest first. There is no pointer to them: the node just before is the last
+    /// Visits the siblings before a node, nearest first. There is no pointer to them: the node just before is the last
     /// leaf of the previous sibling, which is found by going up from there.
     fn walk_siblings_back(&self, id: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
@@ -166,7 +172,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Visit a node and its ancestors, innermost first.
+    /// Visits a node and its ancestors, innermost first.
     fn walk_up(&self, mut id: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         while id != NO_NODE {
             self.charge(1)?;
@@ -197,9 +203,9 @@ impl Evaluator<'_> {
             return Ok(());
         }
         self.charge(u64::from(node.attributes_end - node.attributes_start))?;
-        for attribute in node.attributes_start..node.attributes_end {
+        for attribute in document.attribute_ids(id) {
             let passes = match test {
-                NodeTest::Name(name) => name.accepts(document.attributes[attribute as usize].name),
+                NodeTest::Name(name) => name.accepts(document.attributes[attribute.index()].name),
                 NodeTest::Node => true,
                 NodeTest::Text | NodeTest::Comment | NodeTest::ProcessingInstruction(_) => false,
             };
@@ -222,7 +228,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// The declarations in scope at an element, in document order, `xml` last.
+    /// Returns the declarations in scope at an element, in document order, `xml` last.
     fn namespaces_in_scope(&self, element: NodeId) -> Result<Vec<u32>, EvalError> {
         let document = self.message.document;
         if document.declarations.is_empty() {

@@ -10,12 +10,12 @@ use rustc_hash::FxHashMap;
 use crate::document::NodeId;
 use crate::query::ast::{Expr, Path, Step};
 
-use super::NodeRef;
 use super::bits::NodeBits;
-use super::compare::StringValues;
-use super::index::StepIndex;
-use super::joins::Join;
-use super::tables::{TableDomain, TableQuestion};
+use super::cached::{
+    AlongQuestion, ElementsById, Join, JoinedBy, KeptTable, StepIndex, StringValues, SumsBefore, TableDomain,
+    TableQuestion,
+};
+use super::node::NodeRef;
 use super::texts::TextRange;
 
 /// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
@@ -35,7 +35,7 @@ type EvalCacheKey<'p> = (&'p Path, NodeId);
 /// Remembered answers.
 #[derive(Default)]
 pub(super) struct EvalCache {
-    /// Entries that may be remembered for the message in hand.
+    /// The most entries for this message.
     entries_max: usize,
     /// Node-sets of absolute paths inside predicates: the same for every context node.
     nodes: FxHashMap<*const Path, Rc<[NodeRef]>>,
@@ -56,6 +56,12 @@ pub(super) struct EvalCache {
     tables: FxHashMap<(TableQuestion, TableDomain), Option<NodeBits>>,
     /// Numbers that many context nodes have in common, by what they depend on.
     numbers: FxHashMap<(*const Expr, NodeId), f64>,
+    /// Sums along an axis, in the message or, for siblings, below one parent; nothing if they are not exact.
+    sums: FxHashMap<(*const Path, NodeId), Option<Rc<SumsBefore>>>,
+    /// Texts that many context nodes have in common, by what they depend on.
+    common_texts: FxHashMap<(*const Expr, NodeId), Rc<str>>,
+    /// The first element with each `xml:id`.
+    elements_by_id: Option<Rc<ElementsById>>,
     /// Where the text of the message contains another one; nothing if that is in too many places.
     occurrences: FxHashMap<*const Expr, Option<Box<[u32]>>>,
     /// How often it was searched for a text without that.
@@ -63,9 +69,14 @@ pub(super) struct EvalCache {
     /// Truth of predicates that are evaluated inside other predicates and so may be asked again for the same node.
     predicates: FxHashMap<(*const Expr, NodeRef), bool>,
     /// The values that paths lead to from many nodes; nothing if there are too many.
-    joins: FxHashMap<*const Path, Option<Rc<Join>>>,
+    joins: FxHashMap<(*const Path, JoinedBy), Option<Rc<Join>>>,
+    /// What lies along an axis of each node, in the message or, for siblings, below one parent.
+    along: FxHashMap<AlongKey, KeptTable>,
     entries: usize,
 }
+
+/// The address of what leads along an axis, the node below which it does, and what is asked of it.
+type AlongKey = (*const (), NodeId, AlongQuestion);
 
 impl EvalCache {
     /// Creates the cache for a message of so many nodes.
@@ -73,7 +84,7 @@ impl EvalCache {
         Self { entries_max: ENTRIES_MAX + ENTRIES_PER_NODE * nodes, ..Self::default() }
     }
 
-    /// Take note of `count` more entries, if they fit.
+    /// Counts more entries, if they fit.
     fn admit(&mut self, count: usize) -> bool {
         let fits = self.entries + count <= self.entries_max;
         if fits {
@@ -97,7 +108,7 @@ impl EvalCache {
         self.admit(bytes.div_ceil(ENTRY_BYTES) + 1)
     }
 
-    /// The same for what may be large beside what it saves: there has to be room for others.
+    /// Does the same for what may be large beside what it saves: half of the entries are left to others.
     fn admit_list(&mut self, count: usize) -> bool {
         self.entries + count <= self.entries_max / 2 && self.admit(count)
     }
@@ -179,14 +190,25 @@ impl EvalCache {
         self.tables.insert(key, table);
     }
 
-    pub(super) fn join(&self, path: &Path) -> Option<Option<Rc<Join>>> {
-        self.joins.get(&std::ptr::from_ref(path)).cloned()
+    pub(super) fn join(&self, path: &Path, by: JoinedBy) -> Option<Option<Rc<Join>>> {
+        self.joins.get(&(std::ptr::from_ref(path), by)).cloned()
     }
 
-    pub(super) fn keep_join(&mut self, path: &Path, join: Option<Join>) -> Option<Rc<Join>> {
+    pub(super) fn keep_join(&mut self, path: &Path, by: JoinedBy, join: Option<Join>) -> Option<Rc<Join>> {
         let join = join.filter(|join| self.admit_bytes(join.bytes())).map(Rc::new);
-        self.joins.insert(path, join.clone());
+        self.joins.insert((path, by), join.clone());
         join
+    }
+
+    pub(super) fn along(&self, key: &AlongKey) -> Option<KeptTable> {
+        self.along.get(key).cloned()
+    }
+
+    /// Stores a table of so many bytes, or that there is none, and returns what was stored.
+    pub(super) fn keep_along(&mut self, key: AlongKey, table: KeptTable, bytes: usize) -> KeptTable {
+        let table = table.filter(|_| self.admit_bytes(bytes));
+        self.along.insert(key, table.clone());
+        table
     }
 
     pub(super) fn number(&self, expr: &Expr, anchor: NodeId) -> Option<f64> {
@@ -196,6 +218,41 @@ impl EvalCache {
     pub(super) fn keep_number(&mut self, expr: &Expr, anchor: NodeId, number: f64) {
         if self.admit(1) {
             self.numbers.insert((expr, anchor), number);
+        }
+    }
+
+    pub(super) fn sums(&self, path: &Path, below: NodeId) -> Option<Option<Rc<SumsBefore>>> {
+        self.sums.get(&(std::ptr::from_ref(path), below)).cloned()
+    }
+
+    pub(super) fn keep_sums(
+        &mut self,
+        (path, below): EvalCacheKey<'_>,
+        sums: Option<SumsBefore>,
+    ) -> Option<Rc<SumsBefore>> {
+        let sums = sums.filter(|sums| self.admit_bytes(sums.bytes())).map(Rc::new);
+        self.sums.insert((path, below), sums.clone());
+        sums
+    }
+
+    pub(super) fn common_text(&self, expr: &Expr, anchor: NodeId) -> Option<Rc<str>> {
+        self.common_texts.get(&(std::ptr::from_ref(expr), anchor)).cloned()
+    }
+
+    pub(super) fn keep_common_text(&mut self, expr: &Expr, anchor: NodeId, text: &Rc<str>) {
+        if self.admit_bytes(text.len()) {
+            self.common_texts.insert((expr, anchor), Rc::clone(text));
+        }
+    }
+
+    pub(super) fn elements_by_id(&self) -> Option<Rc<ElementsById>> {
+        self.elements_by_id.clone()
+    }
+
+    pub(super) fn keep_elements_by_id(&mut self, elements: &Rc<ElementsById>) {
+        let bytes: usize = elements.keys().map(|id| id.len() + ENTRY_BYTES).sum();
+        if self.admit_bytes(bytes) {
+            self.elements_by_id = Some(Rc::clone(elements));
         }
     }
 

@@ -1,78 +1,19 @@
 //! Comparisons (Recommendation, section 3.4). With a node-set they are existential: one node that satisfies is enough,
 //! so a comparison with a constant stops there, and one between two node-sets goes through a hash table or the extremes.
 
-use std::collections::HashSet;
 use std::rc::Rc;
-
-use foldhash::fast::RandomState;
 
 use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
 use crate::query::functions::ExprType;
+use crate::util::number;
 
-use super::{Context, EvalError, Evaluator, Halt, NodeRef};
-
-/// The distinct string-values of a node-set.
-#[derive(Debug, Default)]
-pub(super) struct StringValues {
-    /// Keyed per process: what messages hold must not decide how far one has to look.
-    all: HashSet<Box<str>, RandomState>,
-    bytes: usize,
-    longest: usize,
-}
-
-impl StringValues {
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Returns the size of all values in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn insert(&mut self, text: &str) {
-        if !self.all.contains(text) {
-            self.bytes += text.len();
-            self.longest = self.longest.max(text.len());
-            self.all.insert(text.into());
-        }
-    }
-}
-
-impl CompareOp {
-    /// Returns the operator with its operands exchanged.
-    pub fn flipped(self) -> Self {
-        match self {
-            Self::Less => Self::Greater,
-            Self::LessOrEqual => Self::GreaterOrEqual,
-            Self::Greater => Self::Less,
-            Self::GreaterOrEqual => Self::LessOrEqual,
-            Self::Equal | Self::NotEqual => self,
-        }
-    }
-
-    fn is_equality(self) -> bool {
-        matches!(self, Self::Equal | Self::NotEqual)
-    }
-
-    /// Returns the operator as queries write it.
-    pub fn symbol(self) -> &'static str {
-        crate::query::display::compare_symbol(self)
-    }
-
-    /// Returns `true` if the comparison holds between two numbers.
-    pub fn holds(self, left: f64, right: f64) -> bool {
-        match self {
-            Self::Equal => left == right,
-            Self::NotEqual => left != right,
-            Self::Less => left < right,
-            Self::LessOrEqual => left <= right,
-            Self::Greater => left > right,
-            Self::GreaterOrEqual => left >= right,
-        }
-    }
-}
+use super::cached::{JoinedBy, StringValues};
+use super::evaluator::{Evaluator, OPERATION_VISITS};
+use super::node::NodeRef;
+use super::summaries::Likeness;
+use super::typed::comparison_type;
+use super::value::{Context, EvalError, Halt};
 
 impl<'a> Evaluator<'a> {
     /// Returns the value of a comparison.
@@ -83,7 +24,12 @@ impl<'a> Evaluator<'a> {
         right: &'a Expr,
         context: Context,
     ) -> Result<bool, EvalError> {
-        match (self.type_of(left), self.type_of(right)) {
+        self.charge(OPERATION_VISITS)?;
+        let types = (self.type_of(left), self.type_of(right));
+        if let Some(cast) = comparison_type((left, types.0), (right, types.1)) {
+            return self.compare_typed(op, (left, types.0), (right, types.1), cast, context);
+        }
+        match types {
             (ExprType::NodeSet, ExprType::NodeSet) => self.compare_sets(op, left, right, context),
             // In an equality the type of the other operand comes second to `boolean`, with a node-set also in an order.
             (ExprType::Boolean, ExprType::NodeSet) | (ExprType::NodeSet, ExprType::Boolean) => {
@@ -98,10 +44,8 @@ impl<'a> Evaluator<'a> {
             }
             (ExprType::String, ExprType::String) if op.is_equality() => {
                 let (left, right) = (self.text(left, context)?, self.text(right, context)?);
-                if left.range.is_some() || right.range.is_some() {
-                    self.charge_text(left.text.len().min(right.text.len()))?;
-                }
-                Ok((left.text == right.text) == (op == CompareOp::Equal))
+                self.charge_text(left.text.len().min(right.text.len()))?;
+                Ok((*left.text == *right.text) == (op == CompareOp::Equal))
             }
             _ => {
                 let (left, right) = (self.bounded(left, right, context)?, self.bounded(right, left, context)?);
@@ -110,8 +54,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A number for a comparison with another expression. A count is not carried further than a constant it is compared
-    /// with: `count(x) > 2` is decided at the third node.
+    /// Returns a number for a comparison with another expression. A count is not carried further than a constant it is
+    /// compared with: `count(x) > 2` is decided at the third node.
     fn bounded(&self, expr: &'a Expr, other: &Expr, context: Context) -> Result<f64, EvalError> {
         if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(constant)) = (expr, other)
             && let [Expr::Path(path)] = arguments.as_slice()
@@ -127,7 +71,7 @@ impl<'a> Evaluator<'a> {
         self.number(expr, context)
     }
 
-    /// A node-set with a number or a string.
+    /// Compares a node-set with a number or a string.
     fn compare_set(
         &self,
         op: CompareOp,
@@ -144,17 +88,84 @@ impl<'a> Evaluator<'a> {
             {
                 return Ok(holds);
             }
-            let expected = self.string(other, context)?;
+            let expected = self.text(other, context)?.text;
+            if !other.is_constant()
+                && let Some(holds) = self.compare_text_along(equal, set, &expected, context)?
+            {
+                return Ok(holds);
+            }
             return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &expected)? == equal));
         }
         let number = self.number(other, context)?;
-        if matches!(other, Expr::Number(_) | Expr::Literal(_))
+        if other.is_constant()
             && let Some(holds) =
                 self.set_in_table(set, context, &mut |node| Ok(op.holds(self.number_value(node)?, number)))?
         {
             return Ok(holds);
         }
+        if !other.is_constant()
+            && op != CompareOp::Equal
+            && let Some(numbers) = self.numbers_along(set, context)?
+        {
+            return Ok(numbers.any_compares(op, number));
+        }
+        if !other.is_constant()
+            && op == CompareOp::Equal
+            && let Some(path) = fixed_path(set).filter(|path| self.is_joinable(path))
+            && let Some(holds) = self.joined((path, JoinedBy::Number), context, |_, occurs| {
+                Ok(!number.is_nan() && occurs(&number::format(number)))
+            })?
+        {
+            return Ok(holds);
+        }
         self.any_of(set, context, &mut |node| halt_if(op.holds(self.number_value(node)?, number)))
+    }
+
+    /// Compares a node-set along an axis with a text that differs from node to node; nothing if the values of the set are not
+    /// known for all context nodes at once.
+    fn compare_text_along(
+        &self,
+        is_equality: bool,
+        set: &'a Expr,
+        text: &str,
+        context: Context,
+    ) -> Result<Option<bool>, EvalError> {
+        if is_equality {
+            let Some(path) = fixed_path(set).filter(|path| self.is_joinable(path)) else { return Ok(None) };
+            return self.joined((path, JoinedBy::Text), context, |_, occurs| Ok(occurs(text)));
+        }
+        match self.likeness_along(set, context)? {
+            None => Ok(None),
+            Some(Likeness::Nothing) => Ok(Some(false)),
+            Some(Likeness::Alike(_, node)) => Ok(Some(!self.has_value(node, text)?)),
+            Some(Likeness::Different) => Ok(Some(true)),
+        }
+    }
+
+    /// Returns whether two node-sets, one of them along an axis, have different values; nothing if the values of none are known
+    /// for all context nodes at once.
+    fn differ_along(&self, left: &'a Expr, right: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
+        let (known, other) = match (self.likeness_along(left, context)?, self.likeness_along(right, context)?) {
+            (Some(Likeness::Nothing), _) | (_, Some(Likeness::Nothing)) => return Ok(Some(false)),
+            // Whatever the other side holds, it differs from one of two different values.
+            (Some(Likeness::Different), Some(_)) | (Some(_), Some(Likeness::Different)) => return Ok(Some(true)),
+            (Some(Likeness::Alike(_, one)), Some(Likeness::Alike(_, another))) => {
+                return Ok(Some(!self.has_value(one, &self.string_value(another)?)?));
+            }
+            (Some(known), None) => (known, right),
+            (None, Some(known)) => (known, left),
+            (None, None) => return Ok(None),
+        };
+        let expected = match known {
+            Likeness::Nothing => return Ok(Some(false)),
+            Likeness::Different => None,
+            Likeness::Alike(_, node) => Some(self.string_value(node)?),
+        };
+        let differs = |node| match &expected {
+            None => Ok(true),
+            Some(expected) => Ok::<_, EvalError>(!self.has_value(node, expected)?),
+        };
+        self.any_of(other, context, &mut |node| halt_if(differs(node)?)).map(Some)
     }
 
     fn compare_sets(
@@ -180,6 +191,14 @@ impl<'a> Evaluator<'a> {
                 }
             }
         }
+        // What all siblings have in common may still differ for each element of a deep message.
+        if op == CompareOp::NotEqual
+            && anchor_left != Some(NO_NODE)
+            && anchor_right != Some(NO_NODE)
+            && let Some(holds) = self.differ_along(left, right, context)?
+        {
+            return Ok(holds);
+        }
         let (table, other) = if anchor_left.is_some() { (left, right) } else { (right, left) };
         let is_fixed = anchor_left.or(anchor_right) == Some(NO_NODE);
         let strings = self.strings(table, context)?;
@@ -203,15 +222,15 @@ impl<'a> Evaluator<'a> {
     /// they are not.
     fn compare_along(&self, along: &'a Expr, other: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
         let Some(path) = fixed_path(along).filter(|path| self.is_joinable(path)) else { return Ok(None) };
-        self.joined(path, context, |join, occurs| {
+        self.joined((path, JoinedBy::Text), context, |longest, occurs| {
             self.any_of(other, context, &mut |node| {
-                let text = self.short_reading(node, join.longest())?;
+                let text = self.short_reading(node, longest)?;
                 halt_if(text.is_some_and(|text| occurs(&text)))
             })
         })
     }
 
-    /// The distinct string-values of a node-set, remembered where they do not depend on the context.
+    /// Returns the distinct string-values of a node-set, remembered where they do not depend on the context.
     fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<StringValues>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
         let cached = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
@@ -230,7 +249,7 @@ impl<'a> Evaluator<'a> {
         Ok(strings)
     }
 
-    /// `<` and the like between node-sets: some pair satisfies iff the smallest of one and the largest of the other do.
+    /// Compares node-sets by order: some pair satisfies iff the smallest of one and the largest of the other do.
     fn compare_extremes(
         &self,
         op: CompareOp,
@@ -246,12 +265,17 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Smallest and largest number in a node-set; nothing if there is no number.
+    /// Returns the smallest and the largest number in a node-set; nothing if there is no number.
     fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
         let cached = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
         if let Some(extremes) = cached {
             return Ok(extremes);
+        }
+        if fixed.is_none_or(|(_, anchor)| anchor != NO_NODE)
+            && let Some(numbers) = self.numbers_along(expr, context)?
+        {
+            return Ok(numbers.ends);
         }
         let mut extremes: Option<(f64, f64)> = None;
         self.any_of(expr, context, &mut |node: NodeRef| {
@@ -277,5 +301,5 @@ fn fixed_path(expr: &Expr) -> Option<&Path> {
 }
 
 fn halt_if(satisfied: bool) -> Result<(), Halt> {
-    if satisfied { Err(Halt::Found) } else { Ok(()) }
+    if satisfied { Err(Halt::Stopped) } else { Ok(()) }
 }

@@ -5,9 +5,11 @@ use std::rc::Rc;
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Path, PathStart};
 
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
 use super::predicates::is_last;
 use super::steps::Hop;
-use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit};
+use super::value::{Context, EvalError, Halt, Visit};
 
 impl<'a> Evaluator<'a> {
     /// Returns how many nodes a path of one step selects; nothing if they have to be counted.
@@ -41,7 +43,7 @@ impl<'a> Evaluator<'a> {
         Ok(indexed.map(|indexed| indexed.len()))
     }
 
-    /// How many of a node and its ancestors a step selects.
+    /// Returns how many of a node and its ancestors a step selects.
     fn count_up(&self, hop: &Hop<'a>, id: u32) -> Result<Option<usize>, EvalError> {
         if id == NO_NODE {
             return Ok(Some(0));
@@ -96,7 +98,7 @@ impl<'a> Evaluator<'a> {
         Ok(true)
     }
 
-    /// By node, the nearest one at or above it that a step can choose; the outermost, if it chooses the last.
+    /// Returns, for each node, the nearest one at or above it that a step can choose; the outermost, if it chooses the last.
     fn nearest_of(&self, hop: &Hop<'a>) -> Result<Option<Rc<[NodeId]>>, EvalError> {
         let cached = self.cache.borrow().nearest(hop.step);
         if cached.is_some() {

@@ -6,29 +6,14 @@ use std::rc::Rc;
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::Axis;
 
+use super::cached::StepIndex;
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
 use super::steps::Hop;
-use super::{EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
+use super::value::{EvalError, Halt, Visit, was_stopped};
 
 /// Smaller surroundings are gone through faster than looked up.
 const INDEXED_RANGE_MIN: u32 = if cfg!(test) { 2 } else { 16 };
-
-/// The tree nodes that a step can select, in document order.
-#[derive(Debug)]
-pub(super) struct StepIndex {
-    nodes: Box<[NodeId]>,
-    /// For `preceding`: which of them is the last before each one and not an ancestor of it, counted from 1; 0: none.
-    before: Box<[u32]>,
-}
-
-impl StepIndex {
-    pub(super) fn nodes(&self) -> &[NodeId] {
-        &self.nodes
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.nodes) + size_of_val(&*self.before)
-    }
-}
 
 /// The part of an index that a hop selects from one node.
 pub(super) struct IndexSlice {
@@ -39,6 +24,16 @@ pub(super) struct IndexSlice {
 }
 
 impl IndexSlice {
+    /// Returns the index.
+    pub(super) fn index(&self) -> &StepIndex {
+        &self.index
+    }
+
+    /// Returns the part of the index.
+    pub(super) fn range(&self) -> std::ops::Range<usize> {
+        self.range.clone()
+    }
+
     /// Returns how many nodes there are, ancestors included.
     pub(super) fn len(&self) -> usize {
         self.range.len()
@@ -93,7 +88,7 @@ impl<'a> Evaluator<'a> {
         Ok(index)
     }
 
-    /// The tree nodes that a hop selects on another axis, or with positions chooses from, in document order.
+    /// Returns the tree nodes that a hop selects on another axis, or with positions chooses from, in document order.
     fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Box<[NodeId]>, EvalError> {
         let predicates = if hop.is_set_wise() { hop.step.predicates.as_slice() } else { &[] };
         let mut selected = Vec::new();
@@ -106,7 +101,8 @@ impl<'a> Evaluator<'a> {
         Ok(selected.into())
     }
 
-    /// See [`StepIndex::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
+    /// Returns [`StepIndex::before`]. What lies before an ancestor and is not around it, is not around its descendant
+    /// either.
     fn last_before_each(&self, nodes: &[NodeId]) -> Box<[u32]> {
         let mut before: Vec<u32> = Vec::with_capacity(nodes.len());
         for (index, &node) in nodes.iter().enumerate() {
@@ -120,7 +116,7 @@ impl<'a> Evaluator<'a> {
         before.into()
     }
 
-    /// Is a node that comes later in the message a descendant of another one?
+    /// Returns whether a node contains another one that comes later in the message.
     fn is_around(&self, node: NodeId, later: NodeId) -> bool {
         self.message.document.nodes[node as usize].end > later
     }
@@ -155,6 +151,20 @@ impl<'a> Evaluator<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the last in document order of the nodes that a hop selects, from its index.
+    pub(super) fn last_indexed(&self, indexed: &IndexSlice) -> Result<Option<NodeRef>, EvalError> {
+        let mut next = indexed.range.end;
+        while next > indexed.range.start {
+            self.charge(1)?;
+            let last = next - 1;
+            if indexed.axis != Axis::Preceding || !self.is_around(indexed.index.nodes[last], indexed.from) {
+                return Ok(Some(NodeRef::Node(indexed.index.nodes[last])));
+            }
+            next = indexed.index.before[last] as usize;
+        }
+        Ok(None)
     }
 
     /// Visits the last of the nodes that a hop selects, from its index, in axis order.

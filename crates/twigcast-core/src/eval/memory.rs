@@ -1,10 +1,14 @@
 //! Values that many nodes have in common: what does not depend on the context node at all, and what depends only on its
 //! parent, as `sum(../*)` does, which all siblings ask.
 
+use std::rc::Rc;
+
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, Path, PathStart};
 
-use super::{Context, EvalError, Evaluator, NodeRef};
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
+use super::value::{Context, EvalError};
 
 /// What the value of an expression depends on besides the message. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +47,7 @@ fn reach_of_path(path: &Path) -> ContextDependence {
 impl<'a> Evaluator<'a> {
     /// Returns the node by which the value of an expression is cached; nothing if caching does not pay.
     pub(super) fn anchor(&self, expr: &Expr, context: Context) -> Option<NodeId> {
-        if self.nesting.get() == 0 || !self.is_expensive() || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
+        if self.nesting.get() == 0 || !self.is_expensive() || expr.is_constant() {
             return None;
         }
         self.anchored(reach(expr), context)
@@ -78,6 +82,19 @@ impl<'a> Evaluator<'a> {
         let number = self.number_of(self.value(expr, context)?)?;
         self.cache.borrow_mut().keep_number(expr, anchor, number);
         Ok(Some(number))
+    }
+
+    /// Returns `string()` of an expression, cached by its anchor; nothing if that does not pay.
+    pub(super) fn common_text(&self, expr: &'a Expr, context: Context) -> Result<Option<Rc<str>>, EvalError> {
+        let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
+        let cached = self.cache.borrow().common_text(expr, anchor);
+        if cached.is_some() {
+            return Ok(cached);
+        }
+        let text: Rc<str> = self.string(expr, context)?.into();
+        self.charge_text(text.len())?;
+        self.cache.borrow_mut().keep_common_text(expr, anchor, &text);
+        Ok(Some(text))
     }
 
     /// Returns the truth of an expression that many nodes have in common, cached by its anchor.

@@ -1,8 +1,7 @@
 //! Nodes of all seven kinds, as small values that can be put in document order.
 
-use crate::document::{AttributeId, Document, NodeId};
-
-use super::Evaluator;
+use crate::document::{Document, NO_NODE, NodeId};
+use crate::ids::AttributeId;
 
 /// The index of the namespace node `xml`, which no declaration stands for.
 pub(super) const XML_DECLARATION: u32 = u32::MAX >> 1;
@@ -21,16 +20,20 @@ pub enum NodeRef {
         /// Index in [`Document::declarations`] of the declaration that it comes from; one reserved value for `xml`.
         declaration: u32,
     },
+    /// A value in place of a node: a text or a number that the evaluator keeps, by its index there. It comes after all nodes
+    /// of the message, and no axis leads away from it.
+    Value(u32),
 }
 
 impl NodeRef {
-    /// Returns the element that an attribute or namespace node belongs to; the node itself otherwise.
+    /// Returns the element that an attribute or namespace node belongs to; the node itself otherwise; `NO_NODE` for a value.
     #[inline]
     pub fn tree_node(self, document: &Document) -> NodeId {
         match self {
             Self::Node(node) => node,
-            Self::Attribute(attribute) => document.attributes[attribute as usize].owner,
+            Self::Attribute(attribute) => document.attributes[attribute.index()].owner,
             Self::Namespace { owner, .. } => owner,
+            Self::Value(_) => NO_NODE,
         }
     }
 
@@ -42,20 +45,10 @@ impl NodeRef {
         let (owner, kind, index) = match self {
             Self::Node(node) => (node, 0, 0),
             Self::Namespace { owner, declaration } => (owner, 1, declaration),
-            Self::Attribute(attribute) => (document.attributes[attribute as usize].owner, 2, attribute),
+            Self::Attribute(attribute) => (document.attributes[attribute.index()].owner, 2, attribute.as_u32()),
+            // The largest owner is less than 2^31.
+            Self::Value(index) => return u64::MAX - u64::from(u32::MAX - index),
         };
         (u64::from(owner) << 33) | (kind << 31) | u64::from(index)
-    }
-}
-
-impl Evaluator<'_> {
-    /// Puts nodes in document order and drops duplicates.
-    pub(super) fn sort_unique(&self, nodes: &mut Vec<NodeRef>) {
-        let document = self.message.document;
-        if nodes.is_sorted_by(|a, b| a.order(document) < b.order(document)) {
-            return;
-        }
-        nodes.sort_unstable_by_key(|node| node.order(document));
-        nodes.dedup();
     }
 }

@@ -11,9 +11,18 @@ use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, Path, PathStart, Step};
 use crate::query::functions::Dependence;
 
-use super::predicates::dependence_of_all;
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
+use super::predicates::{dependence_of_all, is_first, is_last};
 use super::steps::Hop;
-use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, was_stopped};
+use super::value::{Context, EvalError, Halt, Value, Visit, was_stopped};
+
+/// One of the ends of a list of nodes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    First,
+    Last,
+}
 
 /// Longer paths go set-wise, so that the depth of recursion stays small.
 const STREAMED_STEPS_MAX: usize = 48;
@@ -30,7 +39,10 @@ impl<'a> Evaluator<'a> {
         }
         let exists = match self.exists_in_table(path, context)? {
             Some(exists) => exists,
-            None => self.any_of_path(path, context, &mut |_| Err(Halt::Found))?,
+            None => match self.exists_along(path, context)? {
+                Some(exists) => exists,
+                None => self.any_of_path(path, context, &mut |_| Err(Halt::Stopped))?,
+            },
         };
         if let Some(anchor) = anchor {
             self.cache.borrow_mut().keep_existence(path, anchor, exists);
@@ -127,6 +139,9 @@ impl<'a> Evaluator<'a> {
         if self.exists_in_table(path, context)? == Some(false) {
             return Ok(0);
         }
+        if let Some(count) = self.count_along(path, context)? {
+            return Ok(count);
+        }
         let start = self.start(path, context)?;
         if path.steps.is_empty() {
             return Ok(start.len());
@@ -134,13 +149,16 @@ impl<'a> Evaluator<'a> {
         let mut count = 0;
         was_stopped(self.take_steps(&path.steps, start, &mut |_| {
             count += 1;
-            if count >= enough { Err(Halt::Found) } else { Ok(()) }
+            if count >= enough { Err(Halt::Stopped) } else { Ok(()) }
         }))?;
         Ok(count)
     }
 
     /// Returns the first node of a path in document order.
     pub(super) fn path_first(&self, path: &'a Path, context: Context) -> Result<Option<NodeRef>, EvalError> {
+        if let Some(ends) = self.ends_along(path, &[], context)? {
+            return Ok(ends.first());
+        }
         let from = match path.start {
             PathStart::Root => NodeRef::Node(0),
             PathStart::Context => context.node,
@@ -155,29 +173,93 @@ impl<'a> Evaluator<'a> {
         let mut first = None;
         self.steps_reach(&path.steps, from, &mut |node| {
             first = Some(node);
-            Err(Halt::Found)
+            Err(Halt::Stopped)
         })?;
         Ok(first)
     }
 
-    /// The nodes that a path starts from.
+    /// Returns the nodes that a path starts from.
     fn start(&self, path: &'a Path, context: Context) -> Result<Vec<NodeRef>, EvalError> {
         match &path.start {
             PathStart::Root => Ok(vec![NodeRef::Node(0)]),
             PathStart::Context => Ok(vec![context.node]),
             PathStart::Variable(id) => match &self.variables[id.index()] {
                 Value::Nodes(nodes) => Ok(nodes.clone()),
-                Value::Boolean(_) | Value::Number(_) | Value::String(_) => Err(EvalError::NotANodeSet),
+                Value::Boolean(_) | Value::Number(_) | Value::String(_) | Value::Temporal(_) => {
+                    Err(EvalError::NotANodeSet)
+                }
             },
             PathStart::Filter { primary, predicates } => {
-                let mut nodes = self.nodes(primary, context)?;
-                self.filter(predicates, &mut nodes)?;
+                let takes_one = |predicate: &Expr| is_last(std::slice::from_ref(predicate)) || is_first(predicate);
+                let one = predicates.iter().position(takes_one);
+                let one = one.filter(|&one| dependence_of_all(&predicates[..one]) == Dependence::Node);
+                let Some(one) = one else {
+                    let mut nodes = self.nodes(primary, context)?;
+                    self.filter(predicates, &mut nodes)?;
+                    return Ok(nodes);
+                };
+                let end = if is_first(&predicates[one]) { End::First } else { End::Last };
+                let mut nodes: Vec<_> = self.end_node(primary, &predicates[..one], end, context)?.into_iter().collect();
+                self.filter(&predicates[one + 1..], &mut nodes)?;
                 Ok(nodes)
             }
         }
     }
 
-    /// Set-wise: visit once each what steps select from nodes that are distinct and in document order.
+    /// Returns the first or the last node, in document order, that an expression selects, of those that satisfy some
+    /// predicates, which do not depend on positions. That of one step is looked up in its index.
+    fn end_node(
+        &self,
+        expr: &'a Expr,
+        predicates: &'a [Expr],
+        end: End,
+        context: Context,
+    ) -> Result<Option<NodeRef>, EvalError> {
+        match expr {
+            Expr::Union(operands) => {
+                let mut found: Option<NodeRef> = None;
+                let place = |node: &NodeRef| node.order(self.message.document);
+                for operand in operands {
+                    let both = found.into_iter().chain(self.end_node(operand, predicates, end, context)?);
+                    found = if end == End::First { both.min_by_key(place) } else { both.max_by_key(place) };
+                }
+                Ok(found)
+            }
+            Expr::Path(path) if path.start == PathStart::Context => {
+                if end == End::Last
+                    && predicates.is_empty()
+                    && let Some((hop, [])) = Hop::first(&path.steps)
+                    && hop.is_set_wise()
+                    && !hop.from_descendants
+                    && let Some(indexed) = self.indexed(&hop, context.node)?
+                {
+                    return self.last_indexed(&indexed);
+                }
+                if let Some(ends) = self.ends_along(path, predicates, context)? {
+                    return Ok(if end == End::First { ends.first() } else { ends.last() });
+                }
+                if end == End::First && predicates.is_empty() {
+                    return self.path_first(path, context);
+                }
+                self.end_of(self.path_nodes(path, context)?, predicates, end)
+            }
+            _ => self.end_of(self.nodes(expr, context)?, predicates, end),
+        }
+    }
+
+    /// Returns the first or the last of some nodes that satisfies predicates.
+    fn end_of(&self, nodes: Vec<NodeRef>, predicates: &'a [Expr], end: End) -> Result<Option<NodeRef>, EvalError> {
+        let count = nodes.len();
+        for index in 0..count {
+            let node = nodes[if end == End::First { index } else { count - 1 - index }];
+            if self.all_hold(predicates, node)? {
+                return Ok(Some(node));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes steps set-wise: visits once each what they select from nodes that are distinct and in document order.
     fn take_steps(&self, steps: &'a [Step], start: Vec<NodeRef>, visit: Visit<'_>) -> Result<(), Halt> {
         let mut contexts = start;
         let mut rest = steps;
@@ -208,7 +290,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Depth first along streamable steps. `nested`: the context nodes of this step may lie inside each other.
+    /// Goes depth first along streamable steps. `nested`: the context nodes of this step may lie inside each other.
     fn stream(
         &self,
         steps: &'a [Step],
@@ -236,7 +318,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Can steps be taken depth first without reaching nodes over and over?
+/// Returns whether steps can be taken depth first without reaching nodes over and over.
 fn is_streamable(steps: &[Step]) -> bool {
     let mut rest = steps;
     let mut first = true;
@@ -279,7 +361,7 @@ struct Coverage {
 }
 
 impl Coverage {
-    /// The parts of a range that a hop has not been through. Takes note that it now will.
+    /// Returns the parts of a range that a hop has not been through, and counts them as visited.
     fn uncovered(&mut self, remaining: usize, (start, end): (NodeId, NodeId)) -> Vec<(NodeId, NodeId)> {
         let index = self.hops.iter().position(|(key, _)| *key == remaining).unwrap_or_else(|| {
             self.hops.push((remaining, Vec::new()));

@@ -4,7 +4,9 @@ use crate::query::ast::{Axis, CompareOp, Expr, Function, PathStart};
 use crate::query::functions::{Dependence, ExprType};
 use crate::query::position::{predicate_dependence, uses_position};
 
-use super::{Context, EvalError, Evaluator, NodeRef, Value};
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
+use super::value::{Context, EvalError, Value};
 
 /// Returns what a list of predicates depends on.
 pub(super) fn dependence_of_all(predicates: &[Expr]) -> Dependence {
@@ -29,6 +31,11 @@ pub(super) fn position_limit(predicate: &Expr) -> Option<f64> {
             _ => None,
         },
         Expr::And(operands) => operands.iter().filter_map(position_limit).reduce(f64::min),
+        Expr::Or(operands) => {
+            // An operand of a disjunction is a condition: a number would not be compared with the position.
+            let limit = |operand: &Expr| position_limit(operand).filter(|_| !matches!(operand, Expr::Number(_)));
+            operands.iter().map(limit).try_fold(f64::NEG_INFINITY, |most, limit| Some(most.max(limit?)))
+        }
         _ => None,
     }
 }
@@ -45,11 +52,23 @@ pub(super) fn is_last(predicates: &[Expr]) -> bool {
     }
 }
 
+/// Returns `true` if a predicate chooses the first node and nothing else.
+pub(super) fn is_first(predicate: &Expr) -> bool {
+    match predicate {
+        Expr::Number(number) => *number == 1.0,
+        Expr::Compare { op: CompareOp::Equal, left, right } => {
+            let is_one = |expr: &Expr| matches!(expr, Expr::Number(number) if *number == 1.0);
+            is_position(left) && is_one(right) || is_one(left) && is_position(right)
+        }
+        _ => false,
+    }
+}
+
 fn is_position(expr: &Expr) -> bool {
     matches!(expr, Expr::Call { function: Function::Position, .. })
 }
 
-/// Can the truth of a predicate cost more than a look at the node, its attributes or its children?
+/// Returns whether the truth of a predicate can cost more than a look at the node, its attributes or its children.
 fn is_costly(predicate: &Expr) -> bool {
     match predicate {
         Expr::Path(path) => match (&path.start, path.steps.as_slice()) {
@@ -72,11 +91,13 @@ impl<'a> Evaluator<'a> {
             Value::Number(_) => ExprType::Number,
             Value::String(_) => ExprType::String,
             Value::Nodes(_) => ExprType::NodeSet,
+            Value::Temporal(temporal) => ExprType::Temporal(temporal.kind()),
         })
     }
 
     /// Returns `true` if a predicate holds.
     pub(super) fn predicate(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
+        self.charge(1)?;
         let nesting = self.nesting.get();
         self.nesting.set(nesting + 1);
         let holds = if self.type_of(predicate) == ExprType::Number {

@@ -9,11 +9,16 @@ use crate::query::ast::{Axis, Expr, NodeTest, Step};
 use crate::query::functions::Dependence;
 use crate::query::position::is_positional;
 
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
 use super::predicates::{dependence_of_all, is_last, position_limit};
-use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
+use super::value::{Context, EvalError, Halt, Visit, was_stopped};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
 const COUNTERS_MAX: usize = 8;
+
+/// Nodes that several contexts may lead to before those that occur twice are dropped.
+const LISTED_MIN: usize = 1 << 12;
 
 /// A step as it is carried out. `//name` is two steps of XPath but one hop.
 pub(super) struct Hop<'a> {
@@ -109,6 +114,9 @@ impl<'a> Evaluator<'a> {
         if is_last(predicates) && self.visit_up(hop, from, visit)? {
             return Ok(());
         }
+        if let Some(picked) = self.picked_along(hop, from)? {
+            return picked.map_or(Ok(()), visit);
+        }
         let walk = |visit: Visit<'_>| match &indexed {
             Some(indexed) => self.visit_indexed(indexed, visit),
             None if self.visit_up(hop, from, visit)? => Ok(()),
@@ -165,6 +173,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn filter(&self, predicates: &'a [Expr], nodes: &mut Vec<NodeRef>) -> Result<(), EvalError> {
         for predicate in predicates {
             let size = nodes.len() as u32;
+            self.charge(size.into())?;
             let mut position = 0;
             let mut failed = None;
             nodes.retain(|&node| {
@@ -223,13 +232,12 @@ impl<'a> Evaluator<'a> {
         }
         if !hop.is_set_wise() {
             let mut selected = Vec::new();
-            for &from in contexts {
-                self.select(hop, from, &mut |node| {
-                    selected.push(node);
-                    Ok(())
-                })?;
+            if !self.select_listed(hop, contexts, &mut selected)? {
+                for &from in contexts {
+                    self.select_into(hop, from, &mut selected)?;
+                }
             }
-            self.sort_unique(&mut selected);
+            self.sort_unique(&mut selected)?;
             return selected.into_iter().try_for_each(visit);
         }
         match hop.axis {
@@ -240,7 +248,9 @@ impl<'a> Evaluator<'a> {
                 self.select_range(hop, start, nodes.len() as u32, visit)
             }
             Axis::Preceding => {
-                let from = contexts.iter().map(|node| node.tree_node(self.message.document)).max().unwrap_or(0);
+                // Nothing comes before a value, or before the document node.
+                let nodes = contexts.iter().filter(|node| !matches!(node, NodeRef::Value(_)));
+                let from = nodes.map(|node| node.tree_node(self.message.document)).max().unwrap_or(0);
                 self.select(hop, NodeRef::Node(from), visit)
             }
             // The first of several siblings sees all that follow it, the last all that precede it.
@@ -249,7 +259,25 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Descendants of nested context nodes: ranges, each looked at once.
+    /// Adds what a hop selects from one context node to a list, which may then have nodes twice.
+    pub(super) fn select_into(
+        &self,
+        hop: &Hop<'a>,
+        from: NodeRef,
+        selected: &mut Vec<NodeRef>,
+    ) -> Result<(), EvalError> {
+        was_stopped(self.select(hop, from, &mut |node| {
+            selected.push(node);
+            Ok(())
+        }))?;
+        // So that the list does not grow with the square of the message.
+        if selected.len() > LISTED_MIN + 2 * self.message.document.nodes.len() {
+            self.sort_unique(selected)?;
+        }
+        Ok(())
+    }
+
+    /// Visits the descendants of nested context nodes as ranges, each looked at once.
     fn select_merged(&self, hop: &Hop<'a>, contexts: &[NodeRef], visit: Visit<'_>) -> Result<(), Halt> {
         let mut covered = 0;
         for &from in contexts {
@@ -268,7 +296,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Parents or ancestors of several nodes: a walk stops where an earlier one has been.
+    /// Visits the parents or ancestors of several nodes: a walk stops where an earlier one has been.
     fn select_distinct_up(
         &self,
         hop: &Hop<'a>,
@@ -334,7 +362,7 @@ impl<'a> Evaluator<'a> {
             nodes.push(node);
             Ok(())
         }))?;
-        self.sort_unique(&mut nodes);
+        self.sort_unique(&mut nodes)?;
         Ok(nodes)
     }
 

@@ -15,30 +15,15 @@ use crate::query::ast::{Axis, Expr, NodeTest, Path, PathStart, Step};
 use crate::query::functions::Dependence;
 
 use super::bits::NodeBits;
+use super::cached::{TableDomain, TableQuestion};
+use super::evaluator::Evaluator;
+use super::node::NodeRef;
 use super::predicates::dependence_of_all;
 use super::steps::Hop;
-use super::{Context, EvalError, Evaluator, NodeRef};
+use super::value::{Context, EvalError};
 
 /// The part of the visits left that one table may take.
 const SHARE: u64 = 4;
-
-/// The nodes that the numbers of a table stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TableDomain {
-    /// Tree nodes.
-    Tree,
-    /// Attributes.
-    Attributes,
-}
-
-/// The question about an expression that a table answers; the expression is identified by its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TableQuestion {
-    /// The existence of a node that it selects.
-    Existence(*const ()),
-    /// The existence of a node that it selects and that compares as the expression asks.
-    Comparison(*const ()),
-}
 
 /// The condition that a node at the end of a path must satisfy.
 pub(super) type PathTarget<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
@@ -71,7 +56,11 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let question = TableQuestion::Comparison(std::ptr::from_ref(set).cast());
-        self.value_in_table(question, context.node, |domain| self.sources(set, domain, target))
+        let in_table = self.value_in_table(question, context.node, |domain| self.sources(set, domain, &mut *target))?;
+        if in_table.is_some() {
+            return Ok(in_table);
+        }
+        self.any_along(set, context, target)
     }
 
     fn value_in_table(
@@ -82,8 +71,8 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<bool>, EvalError> {
         let (domain, number) = match node {
             NodeRef::Node(id) => (TableDomain::Tree, id),
-            NodeRef::Attribute(attribute) => (TableDomain::Attributes, attribute),
-            NodeRef::Namespace { .. } => return Ok(None),
+            NodeRef::Attribute(attribute) => (TableDomain::Attributes, attribute.as_u32()),
+            NodeRef::Namespace { .. } | NodeRef::Value(_) => return Ok(None),
         };
         if let Some(cached) = self.cache.borrow().in_table((question, domain), number) {
             return Ok(cached);
@@ -101,7 +90,9 @@ impl<'a> Evaluator<'a> {
     pub(super) fn within_share<T>(&self, work: impl FnOnce() -> Result<T, EvalError>) -> Result<Option<T>, EvalError> {
         let visits_max = self.visits_max.get();
         let visits = self.visits.get();
-        self.visits_max.set(visits + visits_max.saturating_sub(visits) / SHARE);
+        // A share of all that the query may visit, however little of it this turn has.
+        let share = self.allowance.query.get().saturating_sub(visits) / SHARE;
+        self.visits_max.set(visits_max.min(visits.saturating_add(share)));
         let nesting = self.nesting.get();
         let done = work();
         self.nesting.set(nesting);
@@ -112,7 +103,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// One past the largest number of a domain.
+    /// Returns one past the largest number of a domain.
     fn bound(&self, domain: TableDomain) -> usize {
         match domain {
             TableDomain::Tree => self.message.document.nodes.len(),
@@ -120,7 +111,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The nodes from which an expression leads to a target; nothing if that cannot be taken backwards.
+    /// Returns the nodes from which an expression leads to a target; nothing if that cannot be taken backwards.
     fn sources(
         &self,
         set: &'a Expr,
@@ -161,7 +152,7 @@ impl<'a> Evaluator<'a> {
                 let sources = self.sources(primary, domain, &mut |node| match node {
                     NodeRef::Node(id) => Ok(inner.contains(id) && self.all_hold(predicates, node)?),
                     // Steps from attributes would need a table of their own.
-                    NodeRef::Attribute(_) | NodeRef::Namespace { .. } => {
+                    NodeRef::Attribute(_) | NodeRef::Namespace { .. } | NodeRef::Value(_) => {
                         only_tree = false;
                         Ok(false)
                     }
@@ -172,7 +163,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The nodes from which steps lead to a target.
+    /// Returns the nodes from which steps lead to a target.
     fn step_sources(
         &self,
         steps: &'a [Step],
@@ -191,7 +182,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The nodes of a domain that satisfy a target.
+    /// Returns the nodes of a domain that satisfy a target.
     fn satisfying(&self, domain: TableDomain, target: PathTarget<'_>) -> Result<NodeBits, EvalError> {
         let bound = self.bound(domain);
         let mut all = NodeBits::new(bound);
@@ -204,8 +195,8 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// The nodes that pass the test and the predicates of a hop, and from which it goes on: all that `reached` holds or, at
-    /// the last hop, that satisfy the target.
+    /// Returns the nodes that pass the test and the predicates of a hop, and from which it goes on: all that `reached`
+    /// holds or, at the last hop, that satisfy the target.
     fn passing(
         &self,
         hop: &Hop<'a>,
@@ -236,7 +227,7 @@ impl<'a> Evaluator<'a> {
         Ok(passing)
     }
 
-    /// The context nodes from which an axis leads to a node of a set.
+    /// Returns the context nodes from which an axis leads to a node of a set.
     fn contexts_of(&self, hop: &Hop<'a>, domain: TableDomain, to: &NodeBits) -> Result<NodeBits, EvalError> {
         self.charge(self.bound(domain) as u64)?;
         if domain == TableDomain::Attributes {
@@ -266,7 +257,7 @@ impl<'a> Evaluator<'a> {
         owners
     }
 
-    /// The parents of nodes.
+    /// Returns the parents of nodes.
     fn parents(&self, nodes: &NodeBits) -> NodeBits {
         let mut parents = NodeBits::new(self.bound(TableDomain::Tree));
         for node in nodes.iter() {
@@ -276,7 +267,7 @@ impl<'a> Evaluator<'a> {
         parents
     }
 
-    /// Nodes and all their ancestors.
+    /// Returns nodes and all their ancestors.
     fn all_above(&self, nodes: &NodeBits) -> NodeBits {
         let mut all = nodes.clone();
         for node in nodes.iter() {
@@ -289,7 +280,7 @@ impl<'a> Evaluator<'a> {
         all
     }
 
-    /// The nodes whose parent or one of whose ancestors is in a set.
+    /// Returns the nodes whose parent or one of whose ancestors is in a set.
     fn below(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
         let mut below = NodeBits::new(self.bound(TableDomain::Tree));
         for (id, node) in (0..).zip(&self.message.document.nodes) {
@@ -302,7 +293,7 @@ impl<'a> Evaluator<'a> {
         below
     }
 
-    /// The nodes that a node of a set follows or precedes in the message.
+    /// Returns the nodes that a node of a set follows or precedes in the message.
     fn beside(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
         let all = &self.message.document.nodes;
         let (last, first_end) = self.reach(nodes);
@@ -316,7 +307,7 @@ impl<'a> Evaluator<'a> {
         beside
     }
 
-    /// Where the last node of a set is (0: there is none), and where the first of them to end does.
+    /// Returns where the last node of a set is (0: there is none), and where the first of them to end does.
     fn reach(&self, nodes: &NodeBits) -> (NodeId, NodeId) {
         let all = &self.message.document.nodes;
         nodes
@@ -324,7 +315,7 @@ impl<'a> Evaluator<'a> {
             .fold((0, NO_NODE), |(last, first_end), node| (last.max(node), first_end.min(all[node as usize].end)))
     }
 
-    /// The nodes that a sibling in a set follows or precedes.
+    /// Returns the nodes that a sibling in a set follows or precedes.
     fn siblings(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
         let all = &self.message.document.nodes;
         let is_following = axis == Axis::FollowingSibling;
@@ -346,7 +337,7 @@ impl<'a> Evaluator<'a> {
         siblings
     }
 
-    /// The attributes from which a reverse axis, or `following`, leads to a node of a set.
+    /// Returns the attributes from which a reverse axis, or `following`, leads to a node of a set.
     fn attributes_before(&self, axis: Axis, to: &NodeBits) -> NodeBits {
         let document = self.message.document;
         let above = (axis != Axis::Parent).then(|| self.below(Axis::AncestorOrSelf, to));
@@ -368,16 +359,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-impl TableDomain {
-    fn node(self, number: u32) -> NodeRef {
-        match self {
-            Self::Tree => NodeRef::Node(number),
-            Self::Attributes => NodeRef::Attribute(number),
-        }
-    }
-}
-
-/// Can a path, asked of many nodes, go through the same part of the message again and again?
+/// Returns whether a path, asked of many nodes, can go through the same part of the message again and again.
 fn path_multiplies(path: &Path) -> bool {
     let inward = |axis| matches!(axis, Axis::Child | Axis::Attribute | Axis::SelfAxis | Axis::Namespace);
     match &path.start {
@@ -397,7 +379,7 @@ fn set_multiplies(set: &Expr) -> bool {
     }
 }
 
-/// The hops of steps that can be taken backwards, each with what it is taken from.
+/// Returns the hops of steps that can be taken backwards, each with what it is taken from.
 fn reversible(steps: &[Step], domain: TableDomain) -> Option<Vec<(Hop<'_>, TableDomain)>> {
     let mut hops = Vec::new();
     let (mut rest, mut from) = (steps, domain);

@@ -3,18 +3,27 @@
 //! The vocabulary knows only what queries mention, so names come from the message as written.
 
 use std::borrow::Cow;
+use std::ops::Deref;
+use std::rc::Rc;
 
 use crate::document::{Attribute, ByteRange, NamespaceDeclaration, NodeId, NodeKind};
+use crate::ids::AttributeId;
 use crate::query::ast::{Expr, Function};
 use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
+use super::evaluator::{EXPENSIVE_MIN, Evaluator};
+use super::node::NodeRef;
 use super::node::XML_DECLARATION;
 use super::texts::{MessageText, TextRange};
-use super::{BarePath, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare};
+use super::value::{BarePath, Context, EvalError, Value, bare};
 use crate::util::number;
 
 /// Bytes of text whose handling counts as one visit.
-const BYTES_PER_VISIT: usize = 64;
+pub(super) const BYTES_PER_VISIT: usize = 64;
+/// The same where each character is looked at by itself, as `translate()` does.
+const CHARACTERS_PER_VISIT: usize = 2;
+/// Visits that reading a number counts as.
+const NUMBER_VISITS: u64 = 4;
 
 /// So few declarations of namespaces are gone through rather than the ancestors of an element.
 const DECLARATIONS_FEW: usize = 16;
@@ -23,22 +32,39 @@ const DECLARATIONS_FEW: usize = 16;
 const DESCENDANTS_FEW: u32 = 4;
 const TEXT_LONG: u32 = 1 << 12;
 
-/// What is worth finding all occurrences of a text: their number times its length, in bytes.
-const OCCURRENCES_COST: usize = 1 << 24;
+/// The characters of a text: its own, those of the message, or those that the evaluator keeps for many nodes.
+pub(super) enum TextSource<'e> {
+    Single(Cow<'e, str>),
+    Common(Rc<str>),
+}
+
+impl Deref for TextSource<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Single(text) => text,
+            Self::Common(text) => text,
+        }
+    }
+}
 
 /// A text that is only looked at.
 pub(super) struct BorrowedText<'e> {
     /// The characters.
-    pub(super) text: Cow<'e, str>,
+    pub(super) text: TextSource<'e>,
     /// The range in the text of the whole message, if it was read from there.
     pub(super) range: Option<TextRange>,
 }
 
 impl<'e> From<Cow<'e, str>> for BorrowedText<'e> {
     fn from(text: Cow<'e, str>) -> Self {
-        Self { text, range: None }
+        Self { text: TextSource::Single(text), range: None }
     }
 }
+
+/// A computed text may be so much longer than the message before its bytes count more.
+const LONG_TEXT_MIN: usize = 1 << 20;
 
 /// Returns the visits that handling a text counts as.
 pub(crate) fn visits_of(text: &str) -> u64 {
@@ -46,7 +72,7 @@ pub(crate) fn visits_of(text: &str) -> u64 {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The text that a span of the message covers.
+    /// Returns the text that a span of the message covers.
     fn slice(&self, span: ByteRange) -> &'a str {
         // The scanner accepts only UTF-8, and spans end at markup.
         std::str::from_utf8(span.of(self.message.source)).unwrap_or_default()
@@ -56,6 +82,26 @@ impl<'a> Evaluator<'a> {
     #[inline]
     pub(super) fn charge_text(&self, bytes: usize) -> Result<(), EvalError> {
         self.charge((bytes / BYTES_PER_VISIT) as u64)
+    }
+
+    /// Counts the handling of a text of which so many bytes take as long as one visit.
+    #[inline]
+    pub(super) fn charge_bytes(&self, bytes: usize, per_visit: usize) -> Result<(), EvalError> {
+        self.charge((bytes / per_visit) as u64)
+    }
+
+    /// Counts bytes that a text of a computed length grows by. Memory that is new takes longer than that of the message: a
+    /// text that has grown beyond it, as texts made of texts made of texts do, counts byte by byte.
+    pub(super) fn charge_new_text(&self, length: usize, added: usize) -> Result<(), EvalError> {
+        let usual = self.message.source.len() + LONG_TEXT_MIN;
+        let beyond = (length + added).saturating_sub(usual.max(length));
+        self.charge((added / BYTES_PER_VISIT) as u64 + beyond as u64)
+    }
+
+    /// Counts the handling of a text, character by character.
+    #[inline]
+    pub(super) fn charge_characters(&self, bytes: usize) -> Result<(), EvalError> {
+        self.charge((bytes / CHARACTERS_PER_VISIT) as u64)
     }
 
     /// Returns the string-value of a node.
@@ -81,6 +127,7 @@ impl<'a> Evaluator<'a> {
             }
             NodeRef::Attribute(attribute) => self.message.attribute_value(self.attribute(attribute)),
             NodeRef::Namespace { declaration, .. } => self.declared_uri(declaration),
+            NodeRef::Value(index) => Cow::Owned(self.text_of_kept(index)),
         };
         self.charge_text(value.len())?;
         Ok(value)
@@ -109,8 +156,8 @@ impl<'a> Evaluator<'a> {
         self.texts.get_or_init(make).as_ref()
     }
 
-    /// Where the string-value of an element or the document node is in the text of the message. Nothing if it is read as
-    /// fast from the message itself.
+    /// Returns where the string-value of an element or the document node is in the text of the message. Nothing if it
+    /// is read as fast from the message itself.
     fn in_texts(&self, id: NodeId) -> Result<Option<(&MessageText, TextRange)>, EvalError> {
         let node = &self.message.document.nodes[id as usize];
         let is_long = node.span.end - node.span.start >= TEXT_LONG;
@@ -128,20 +175,23 @@ impl<'a> Evaluator<'a> {
             && matches!(self.message.document.nodes[id as usize].kind, NodeKind::Document | NodeKind::Element)
             && let Some((texts, range)) = self.in_texts(id)?
         {
-            return Ok(BorrowedText { text: Cow::Borrowed(texts.slice(range.clone())), range: Some(range) });
+            return Ok(BorrowedText {
+                text: TextSource::Single(Cow::Borrowed(texts.slice(range.clone()))),
+                range: Some(range),
+            });
         }
         Ok(self.string_value(node)?.into())
     }
 
     /// Returns the string-value of a node, all of which is looked at: to hash a long text takes its time.
-    pub(super) fn whole_reading(&self, node: NodeRef) -> Result<Cow<'_, str>, EvalError> {
+    pub(super) fn whole_reading(&self, node: NodeRef) -> Result<TextSource<'_>, EvalError> {
         let BorrowedText { text, range } = self.reading(node)?;
         self.charge_text(range.map_or(0, |range| range.len()))?;
         Ok(text)
     }
 
     /// Returns the string-value of a node, unless it is longer than so many bytes.
-    pub(super) fn short_reading(&self, node: NodeRef, longest: usize) -> Result<Option<Cow<'_, str>>, EvalError> {
+    pub(super) fn short_reading(&self, node: NodeRef, longest: usize) -> Result<Option<TextSource<'_>>, EvalError> {
         let BorrowedText { text, range } = self.reading(node)?;
         if text.len() > longest {
             return Ok(None);
@@ -165,14 +215,26 @@ impl<'a> Evaluator<'a> {
                     _ => return Ok(self.string(expr, context)?.into()),
                 },
             },
-            _ => return Ok(self.string(expr, context)?.into()),
+            _ => {
+                return Ok(match self.common_text(expr, context)? {
+                    Some(text) => BorrowedText { text: TextSource::Common(text), range: None },
+                    None => self.string(expr, context)?.into(),
+                });
+            }
         };
         first.map_or(Ok(Cow::Borrowed("").into()), |node| self.reading(node))
     }
 
     /// Returns `number()` of a node's string-value.
     pub(super) fn number_value(&self, node: NodeRef) -> Result<f64, EvalError> {
+        if let NodeRef::Value(index) = node
+            && let Some(number) = self.number_of_kept(index)
+        {
+            self.charge(1)?;
+            return Ok(number);
+        }
         let BorrowedText { text, range } = self.reading(node)?;
+        self.charge(NUMBER_VISITS)?;
         if range.is_none() {
             return Ok(number::parse(&text));
         }
@@ -184,45 +246,6 @@ impl<'a> Evaluator<'a> {
         }
         self.charge_text(start.len())?;
         Ok(number::parse(start))
-    }
-
-    /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
-    /// many overlapping parts of that are asked.
-    pub(super) fn contains(
-        &self,
-        reading: &BorrowedText<'_>,
-        part: &'a Expr,
-        expected: &str,
-    ) -> Result<bool, EvalError> {
-        let Some(range) = &reading.range else {
-            self.note_search(reading.text.len());
-            return Ok(reading.text.contains(expected));
-        };
-        let is_fixed = matches!(part, Expr::Literal(_)) && !expected.is_empty();
-        if is_fixed
-            && self.is_worth_tables()
-            && let Some(texts) = self.texts()?
-        {
-            let cached = self.cache.borrow().occurs_within(part, range, expected.len());
-            if let Some(Some(occurs)) = cached {
-                return Ok(occurs);
-            }
-            // Once or twice, it is found faster than all its occurrences.
-            if cached.is_none() && self.cache.borrow_mut().is_frequent(part) {
-                let most = OCCURRENCES_COST / (expected.len() + BYTES_PER_VISIT);
-                let result = texts.occurrences(expected, most);
-                self.charge_text(texts.bytes())?;
-                self.charge(result.as_ref().map_or(most, |result| result.len()) as u64)?;
-                let mut cache = self.cache.borrow_mut();
-                cache.keep_occurrences(part, result);
-                if let Some(Some(occurs)) = cache.occurs_within(part, range, expected.len()) {
-                    return Ok(occurs);
-                }
-            }
-        }
-        self.charge_text(reading.text.len())?;
-        self.note_search(reading.text.len());
-        Ok(reading.text.contains(expected))
     }
 
     /// Does a node have this string-value? Compares piece by piece, so that a large subtree is left at the first
@@ -266,11 +289,11 @@ impl<'a> Evaluator<'a> {
         Ok(equal && rest.is_empty())
     }
 
-    pub(super) fn attribute(&self, attribute: u32) -> &'a Attribute {
-        &self.message.document.attributes[attribute as usize]
+    pub(super) fn attribute(&self, attribute: AttributeId) -> &'a Attribute {
+        &self.message.document.attributes[attribute.index()]
     }
 
-    /// Returns target and content of a processing instruction.
+    /// Returns the target and the content of a processing instruction.
     pub(super) fn instruction(&self, node: NodeId) -> (&'a str, &'a str) {
         let markup = self.slice(self.message.document.nodes[node as usize].span);
         let inside = markup.strip_prefix("<?").and_then(|m| m.strip_suffix("?>")).unwrap_or(markup);
@@ -300,6 +323,19 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Returns the namespace that a prefix stands for at an element; the empty one is the default's. `None` if it is bound to
+    /// nothing there.
+    pub(super) fn namespace_in_scope(&self, element: NodeId, prefix: &str) -> Option<Cow<'a, str>> {
+        if prefix == "xml" {
+            return Some(Cow::Borrowed(XML_NAMESPACE));
+        }
+        match self.declaration_in_scope(element, prefix) {
+            Some(declaration) => Some(self.declared_uri(declaration)),
+            None if prefix.is_empty() => Some(Cow::Borrowed("")),
+            None => None,
+        }
+    }
+
     /// Returns `name()` of a node: the name as written, prefix included; empty for nodes without a name.
     pub fn qualified_name(&self, node: NodeRef) -> &'a str {
         match node {
@@ -310,6 +346,7 @@ impl<'a> Evaluator<'a> {
             },
             NodeRef::Attribute(attribute) => self.slice(self.attribute(attribute).qname),
             NodeRef::Namespace { declaration, .. } => self.declared_prefix(declaration),
+            NodeRef::Value(_) => "",
         }
     }
 
@@ -319,7 +356,7 @@ impl<'a> Evaluator<'a> {
         match node {
             // The target of a processing instruction has no colon in a namespace-well-formed message.
             NodeRef::Node(_) | NodeRef::Attribute(_) => name.split_once(':').map_or(name, |(_, local)| local),
-            NodeRef::Namespace { .. } => name,
+            NodeRef::Namespace { .. } | NodeRef::Value(_) => name,
         }
     }
 
@@ -331,7 +368,7 @@ impl<'a> Evaluator<'a> {
                 document.nodes[id as usize].name.namespace
             }
             NodeRef::Attribute(attribute) => self.attribute(attribute).name.namespace,
-            NodeRef::Node(_) | NodeRef::Namespace { .. } => NamespaceId::NONE,
+            NodeRef::Node(_) | NodeRef::Namespace { .. } | NodeRef::Value(_) => NamespaceId::NONE,
         };
         if id != NamespaceId::UNKNOWN {
             return Cow::Borrowed(self.vocabulary.namespace_uri(id));
@@ -349,7 +386,7 @@ impl<'a> Evaluator<'a> {
         start..start + length
     }
 
-    /// The declaration that binds a prefix at an element.
+    /// Returns the declaration that binds a prefix at an element.
     fn declaration_in_scope(&self, element: NodeId, prefix: &str) -> Option<u32> {
         let document = self.message.document;
         if document.declarations.len() <= DECLARATIONS_FEW {
@@ -374,7 +411,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Line ends as XML passes them on: LF.
+/// Returns a text with line ends as XML passes them on: LF.
 fn unix_lines(text: &str) -> Cow<'_, str> {
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Cow::Borrowed(text) }
 }

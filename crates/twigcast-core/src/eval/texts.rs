@@ -56,6 +56,11 @@ impl MessageText {
         self.starts[node as usize] as usize..self.starts[end as usize] as usize
     }
 
+    /// Returns `true` if each character is one byte.
+    pub(super) fn is_ascii(&self) -> bool {
+        self.characters.is_empty()
+    }
+
     /// Returns the whole text.
     pub(super) fn all(&self) -> &str {
         &self.text
@@ -97,7 +102,7 @@ impl MessageText {
     }
 }
 
-/// How many characters start in bytes of UTF-8.
+/// Returns how many characters start in bytes of UTF-8.
 fn starting_in(bytes: &[u8]) -> usize {
     bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }

@@ -4,6 +4,7 @@ use crate::document::NodeKind;
 use crate::eval::{EvalError, Evaluator, NodeRef, Value};
 use crate::query::ast::CompareOp;
 use crate::util::number;
+use crate::util::temporal::{Temporal, TemporalType};
 
 use super::location::{location, shortened};
 use super::report::{Hint, HintKind};
@@ -23,6 +24,9 @@ pub(super) fn hints(
     for &node in nodes.iter().take(VALUES_MAX) {
         let value = evaluator.string_value(node)?;
         let miss = match (op, constant) {
+            (_, Value::Temporal(temporal)) if Temporal::parse(temporal.kind(), &value).is_none() => {
+                Some(not_of_type(&value, temporal.kind()))
+            }
             (CompareOp::Equal, Value::String(expected)) => match whole_value(evaluator, node, expected)? {
                 Some(message) => Some((HintKind::StringValue, message)),
                 None => near_text(text, &value, expected),
@@ -81,7 +85,7 @@ fn near_text(text: &str, value: &str, expected: &str) -> Option<(HintKind, Strin
     })
 }
 
-/// A text node that is only a piece of what its element holds.
+/// Returns the hint that a text node is only a piece of what its element holds.
 fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, expected: &str) -> Result<Option<String>, EvalError> {
     let document = evaluator.message().document;
     let NodeRef::Node(id) = node else { return Ok(None) };
@@ -101,6 +105,11 @@ fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, expected: &str) -> Resu
     )))
 }
 
+fn not_of_type(value: &str, kind: TemporalType) -> (HintKind, String) {
+    let message = format!("\"{}\" is no value of {}, as {} is", shortened(value), kind.name(), kind.example());
+    (HintKind::NotANumber, message)
+}
+
 fn near_number(text: &str, value: &str) -> Option<(HintKind, String)> {
     if !number::parse(value).is_nan() {
         return None;
@@ -109,6 +118,10 @@ fn near_number(text: &str, value: &str) -> Option<(HintKind, String)> {
     let without_commas = value.replace(',', "");
     let advice = if value.trim().is_empty() {
         "an empty value is not a number".to_owned()
+    } else if number::parse_double(value).is_some_and(|number| !number.is_nan()) && value.contains(['e', 'E']) {
+        format!(
+            "\"{shown}\" has an exponent, which XPath 1.0 does not read; xs:double({text}) does, or dialect=\"doubles\""
+        )
     } else if without_commas != value && !number::parse(&without_commas).is_nan() {
         format!("\"{shown}\" is not a number; translate({text}, ',', '') would be one")
     } else if value.trim().strip_prefix('+').is_some_and(|rest| !number::parse(rest).is_nan()) {

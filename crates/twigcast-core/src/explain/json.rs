@@ -2,7 +2,7 @@
 //!
 //! | object | fields |
 //! |---|---|
-//! | explanation | `matches`, `condition`, `exact`, `node_count` (or null), `nodes`, `verdict`, `absent_names` |
+//! | explanation | `matches`, `condition`, `exact`, `node_count` (or null), `nodes`, `verdict`, `absent_names`, `nearness` |
 //! | place | `path`, `kind`, `line`, `column`, `value` |
 //! | verdict | `text`, `holds`, `hints`, `kind` and more by kind: |
 //! | - `all`, `any` | `operands`: verdicts |
@@ -33,6 +33,7 @@ pub fn explanation(explanation: &Explanation) -> String {
         ("nodes", Json::list(&explanation.nodes, location)),
         ("verdict", verdict(&explanation.verdict)),
         ("absent_names", Json::list(&explanation.absent_names, absent_name)),
+        ("nearness", Json::Number(explanation.nearness())),
     ])
     .to_string()
 }

@@ -25,8 +25,9 @@ pub(super) fn location(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeL
             };
             (kind, entry.span.start)
         }
-        NodeRef::Attribute(attribute) => ("attribute", document.attributes[attribute as usize].qname.start),
+        NodeRef::Attribute(attribute) => ("attribute", document.attributes[attribute.index()].qname.start),
         NodeRef::Namespace { owner, .. } => ("namespace", document.nodes[owner as usize].span.start),
+        NodeRef::Value(_) => ("value", 0),
     };
     let (line, column) = position::locate(message.source, start as usize);
     Ok(NodeLocation {
@@ -38,13 +39,14 @@ pub(super) fn location(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeL
     })
 }
 
-/// A path to a node, names as written, with positions where there are several.
+/// Returns a path to a node, names as written, with positions where there are several.
 fn path_of(evaluator: &Evaluator<'_>, node: NodeRef) -> String {
     let document = evaluator.message().document;
     let mut parts = Vec::new();
     match node {
         NodeRef::Attribute(_) => parts.push(format!("@{}", evaluator.qualified_name(node))),
         NodeRef::Namespace { .. } => parts.push(format!("namespace::{}", evaluator.qualified_name(node))),
+        NodeRef::Value(_) => return "a value".to_owned(),
         NodeRef::Node(_) => {}
     }
     let mut id = node.tree_node(document);
@@ -63,7 +65,7 @@ fn path_of(evaluator: &Evaluator<'_>, node: NodeRef) -> String {
     parts.iter().rev().fold(String::new(), |path, part| path + "/" + part)
 }
 
-/// The step that leads to a node from its parent.
+/// Returns the step that leads to a node from its parent.
 fn label(evaluator: &Evaluator<'_>, id: u32) -> String {
     let node = NodeRef::Node(id);
     match evaluator.message().document.nodes[id as usize].kind {

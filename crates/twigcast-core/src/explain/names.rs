@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::document::NodeKind;
 use crate::eval::{Evaluator, NodeRef};
+use crate::ids::AttributeId;
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::{Name, Vocabulary};
 
@@ -34,7 +35,7 @@ pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) 
         }
     }
     for attribute in 0..document.attributes.len() {
-        enter(&mut attributes, evaluator, NodeRef::Attribute(attribute as u32));
+        enter(&mut attributes, evaluator, NodeRef::Attribute(AttributeId::new(attribute)));
     }
     (elements, attributes)
 }
@@ -76,7 +77,7 @@ pub(super) fn nearest(expected: &ExpandedName, census: &NameCensus) -> Vec<(Hint
     result
 }
 
-/// A namespace in words.
+/// Returns a namespace in words.
 fn inside(uri: &str) -> String {
     if uri.is_empty() { "in no namespace".to_owned() } else { format!("in namespace \"{uri}\"") }
 }

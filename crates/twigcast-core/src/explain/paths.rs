@@ -24,7 +24,7 @@ struct PathHop<'a> {
     text: String,
 }
 
-/// What a step left.
+/// The nodes that a step left.
 struct StepOutcome {
     report: StepReport,
     /// In document order.
@@ -62,7 +62,7 @@ impl<'a> Explainer<'a> {
         Ok(PathReport { selected, steps })
     }
 
-    /// Where a path starts. A filter expression, such as `(//a)[2]`, is reported as a step.
+    /// Returns where a path starts. A filter expression, such as `(//a)[2]`, is reported as a step.
     fn start(&self, path: &'a Path, context: Context, steps: &mut Vec<StepReport>) -> Result<Vec<NodeRef>, EvalError> {
         match &path.start {
             PathStart::Root => Ok(vec![NodeRef::Node(0)]),
@@ -161,7 +161,7 @@ impl<'a> Explainer<'a> {
         Ok(StepOutcome { report, selected, failed })
     }
 
-    /// Say what comes nearest where a step selects nothing.
+    /// Adds what comes nearest where a step selects nothing.
     fn explain_failure(
         &self,
         link: &PathHop<'a>,
@@ -183,7 +183,7 @@ impl<'a> Explainer<'a> {
         Ok(())
     }
 
-    /// The different values of what a predicate compares with a constant, at all candidates.
+    /// Returns the different values of what a predicate compares with a constant, at all candidates.
     fn values_there(&self, predicate: &'a Expr, reached: &[Context]) -> Result<Vec<Hint>, EvalError> {
         let (Expr::Compare { .. } | Expr::And(_) | Expr::Call { .. }, [_, _, ..]) = (predicate, reached) else {
             return Ok(Vec::new());
@@ -212,7 +212,7 @@ impl<'a> Explainer<'a> {
         Ok(vec![Hint { kind: HintKind::Instead, message, location: None }])
     }
 
-    /// The candidate at which most predicates hold, or nearly hold.
+    /// Returns the candidate at which most predicates hold, or nearly hold.
     fn nearest_candidate(
         &self,
         step: &'a Step,
@@ -244,7 +244,7 @@ impl<'a> Explainer<'a> {
         step.predicates.iter().map(|predicate| self.predicate_verdict(predicate, context, depth + 1)).collect()
     }
 
-    /// Follow the first selected node back to the start, and give it as example at each step.
+    /// Follows the first selected node back to the start, and gives it as example at each step.
     fn add_witness(
         &self,
         links: &[PathHop<'a>],
@@ -274,7 +274,7 @@ impl<'a> Explainer<'a> {
         Ok(())
     }
 
-    /// Which context node a step reached a node from: the node it was taken from, and the one before the `//`.
+    /// Returns the context node from which a step reached a node, and the one before the `//`.
     fn origin(
         &self,
         link: &PathHop<'a>,
@@ -291,7 +291,7 @@ impl<'a> Explainer<'a> {
         Ok(None)
     }
 
-    /// What is there where no node passes a step's test.
+    /// Returns what is there where no node passes a step's test.
     fn missing(&self, contexts: &[NodeRef], link: &PathHop<'a>) -> Result<Vec<Hint>, EvalError> {
         let step = link.step;
         if step.test == NodeTest::Text {
@@ -331,7 +331,7 @@ impl<'a> Explainer<'a> {
         Ok(hints)
     }
 
-    /// The names on an axis.
+    /// Returns the names on an axis.
     fn census(&self, contexts: &[NodeRef], axis: Axis) -> Result<NameCensus, EvalError> {
         let mut census = NameCensus::new();
         for &from in contexts.iter().take(CONTEXTS_MAX) {
@@ -350,7 +350,7 @@ impl<'a> Explainer<'a> {
         Ok(Hint { kind, message, location: Some(location(&self.evaluator, node)?) })
     }
 
-    /// No text of its own, but inside child elements?
+    /// Returns the hint that there is text only inside child elements.
     fn text_inside(&self, contexts: &[NodeRef]) -> Result<Vec<Hint>, EvalError> {
         for &context in contexts.iter().take(CONTEXTS_MAX) {
             let NodeRef::Node(_) = context else { continue };
@@ -364,21 +364,19 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// The path that a predicate compares with a constant.
+/// Returns the path that a predicate compares with a constant.
 fn compared(predicate: &Expr) -> Option<&Expr> {
-    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
-    let operands = match predicate {
-        Expr::Compare { left, right, .. } => (&**left, &**right),
-        Expr::Call { function: Function::Contains | Function::StartsWith, arguments } => (&arguments[0], &arguments[1]),
-        _ => return None,
+    let operand = match predicate {
+        Expr::Call { function: Function::Contains | Function::StartsWith, arguments } => match arguments.as_slice() {
+            [operand, part] | [part, operand] if part.is_constant() => operand,
+            _ => return None,
+        },
+        _ => predicate.compared_with_constant()?.0,
     };
-    match operands {
-        (path @ Expr::Path(_), constant) | (constant, path @ Expr::Path(_)) if is_constant(constant) => Some(path),
-        _ => None,
-    }
+    matches!(operand, Expr::Path(_)).then_some(operand)
 }
 
-/// The names that are there.
+/// Returns a hint with the names that are there.
 fn instead(around: &NameCensus) -> Vec<Hint> {
     if around.is_empty() {
         return Vec::new();
@@ -389,7 +387,7 @@ fn instead(around: &NameCensus) -> Vec<Hint> {
     vec![Hint { kind: HintKind::Instead, message, location: None }]
 }
 
-/// All but one of several conditions hold.
+/// Returns the hint that all but one of several conditions hold.
 fn one_predicate(example: &Example) -> Option<Hint> {
     let mut failing = Vec::new();
     let mut total = 0;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::report::{Detail, Explanation, Hint, HintKind, StepReport, Verdict};
 use super::{explain, json};
+use crate::engine::QueryContext;
 use crate::limits::Limits;
 use crate::query::Dialect;
 
 fn explained(xml: &str, query: &str, namespaces: &[(&str, &str)]) -> Explanation {
-    let namespaces: BTreeMap<String, String> =
-        namespaces.iter().map(|&(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
-    let explanation = explain(xml.as_bytes(), query, &namespaces, Dialect::XPath, &Limits::default());
+    let namespaces = namespaces.iter().map(|&(prefix, uri)| (prefix.to_owned(), uri.to_owned())).collect();
+    let context = QueryContext::new(namespaces, Dialect::XPath);
+    let explanation = explain(xml.as_bytes(), query, &context, &Limits::default());
     explanation.unwrap_or_else(|error| panic!("{query}: {error:?}"))
 }
 
@@ -216,7 +217,7 @@ fn json_escapes_what_it_must() {
 fn explaining_is_bounded() {
     let xml = format!("<r>{}</r>", "<a><b/></a>".repeat(3_000));
     let limits = Limits { query_visits_max: 10_000, ..Limits::default() };
-    let query = "//a[count(following::*[count(preceding::*) mod 7 = 5]) mod 7 = 3]/z";
-    let failed = explain(xml.as_bytes(), query, &BTreeMap::new(), Dialect::XPath, &limits);
+    let query = "//a[count(following::*[position() mod count(preceding::*) = 5]) mod 7 = 3]/z";
+    let failed = explain(xml.as_bytes(), query, &QueryContext::new(BTreeMap::new(), Dialect::XPath), &limits);
     assert!(failed.is_err());
 }

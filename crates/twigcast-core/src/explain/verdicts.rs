@@ -8,7 +8,7 @@ use super::location::location;
 use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
 use super::{Explainer, comparison, shown};
 
-/// How deep parts are looked into.
+/// The depth to which parts are looked into.
 const DEPTH_MAX: usize = 6;
 /// Operands of a comparison that are listed.
 const VALUES_MAX: usize = 5;

@@ -1,49 +1,23 @@
 //! Boolean analysis of expressions: which are paths in disguise, which paths they cannot be true without.
 
 use crate::analysis;
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
+use crate::query::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step};
 use crate::query::position::is_positional;
 
 /// Returns the expression as one location path whose existence is the expression's truth, where that is exact:
 /// `P`, `boolean(P)`, `count(P) > 0`, `P = 'v'` (as `P[. = 'v']`) and the like.
 pub(super) fn as_path(expr: &Expr) -> Option<Path> {
-    match expr {
-        Expr::Path(path) if matches!(path.start, PathStart::Root | PathStart::Context) => Some(path.clone()),
-        Expr::Call { function: Function::Boolean, arguments } => as_path(&arguments[0]),
-        Expr::Compare { op, left, right } => {
-            if let (Expr::Call { function: Function::Count, arguments }, Expr::Number(bound)) = (&**left, &**right) {
-                let at_least_one = matches!(
-                    (*op, *bound),
-                    (CompareOp::Greater | CompareOp::NotEqual, 0.0) | (CompareOp::GreaterOrEqual, 1.0)
-                );
-                return if at_least_one { as_path(&arguments[0]) } else { None };
-            }
-            let (path, constant, op) = match (&**left, &**right) {
-                (Expr::Path(path), Expr::Number(_) | Expr::Literal(_)) => (path, right, *op),
-                (Expr::Number(_) | Expr::Literal(_), Expr::Path(path)) => (path, left, op.flipped()),
-                _ => return None,
-            };
-            compared(path, op, constant)
-        }
-        _ => None,
-    }
-}
-
-/// `P op c` as `P[. op c]`.
-fn compared(path: &Path, op: CompareOp, constant: &Expr) -> Option<Path> {
-    if !matches!(path.start, PathStart::Root | PathStart::Context) || path.steps.is_empty() {
+    let (path, comparison) = expr.asked_path()?;
+    if !matches!(path.start, PathStart::Root | PathStart::Context) {
         return None;
     }
     let mut path = path.clone();
-    let this = Path {
-        start: PathStart::Context,
-        steps: vec![Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: vec![] }],
-    };
-    path.steps.last_mut()?.predicates.push(Expr::Compare {
-        op,
-        left: Box::new(Expr::Path(this)),
-        right: Box::new(constant.clone()),
-    });
+    if let Some((op, constant)) = comparison {
+        let this = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: vec![] };
+        let this = Expr::Path(Path { start: PathStart::Context, steps: vec![this] });
+        let compared = Expr::Compare { op, left: Box::new(this), right: Box::new(constant.clone()) };
+        path.steps.last_mut()?.predicates.push(compared);
+    }
     Some(path)
 }
 

@@ -9,6 +9,7 @@
 use std::rc::Rc;
 
 use super::condition::{is_double_slash, necessary_paths};
+use super::cost::{ALWAYS, cost_of_test};
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
 use super::path::on_some_element;
@@ -18,8 +19,11 @@ use super::route::{Access, Action, Frequencies, Route};
 use crate::analysis;
 use crate::query::ast::{Axis, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
 
-/// What a condition costs that no index narrows down, against one that each message satisfies.
-const ALWAYS: f32 = 1.0;
+/// A range costs nothing where it does not lead to a match if at least this part of all queries has the same residual, which is
+/// then decided once for all of them (see [`crate::access::table::GuardedRanges`]).
+const GUARD_SHARE_MIN: f32 = 1.0 / 64.0;
+/// Values are about as rare if one is expected no more than so many times as often as the other.
+const ABOUT_AS_RARE: f32 = 2.0;
 
 /// Which of the conditions on an element is looked up, and how.
 enum Pick {
@@ -99,8 +103,10 @@ impl<'f> Covers<'f> {
             }
             Expr::Call { function: Function::Boolean, arguments } => self.cost_at_document(&arguments[0]),
             _ => match PathPattern::of(expr, true) {
-                Some(pattern) if !pattern.elements.is_empty() => self.pick_in_path(&pattern).0,
-                _ => ValueTest::of(expr).and_then(|test| self.cost_of_test(&test)).unwrap_or(2.0 * ALWAYS),
+                Some(pattern) if !pattern.elements.is_empty() => self.pick_in_path(&pattern, 0.0).0,
+                _ => {
+                    ValueTest::of(expr).and_then(|test| self.cost_of_test(&test, NameTest::Any)).unwrap_or(2.0 * ALWAYS)
+                }
             },
         }
     }
@@ -130,10 +136,20 @@ impl<'f> Covers<'f> {
     /// Adds the access of a test of a value of the document, if the expression is one.
     fn add_value(&mut self, expr: &Expr) -> bool {
         let Some(rooted) = from_root(expr) else { return false };
-        let Some(test) = ValueTest::of(&rooted).filter(|test| self.cost_of_test(test).is_some()) else { return false };
+        let implied = ValueTest::implied_by(&rooted);
+        let is_implied = !implied.is_empty();
+        let tests = if is_implied { implied } else { ValueTest::of(&rooted).into_iter().collect() };
+        if tests.is_empty() || tests.iter().any(|test| self.cost_of_test(test, NameTest::Any).is_none()) {
+            return false;
+        }
         let root = LinearStep { descendant: false, test: root_test(expr) };
         let chain = [ChainStep { step: root, conditions: Vec::new(), is_closed: false }];
-        self.push(&chain, Some(test));
+        if is_implied {
+            let whole = Rc::new(Condition::Expr(expr.clone()));
+            self.at_document.push(Rc::new(Condition::AtDocument(whole)));
+        }
+        tests.into_iter().for_each(|test| self.push(&chain, Some(test)));
+        self.at_document.truncate(self.at_document.len() - usize::from(is_implied));
         true
     }
 
@@ -147,7 +163,8 @@ impl<'f> Covers<'f> {
     /// Adds the accesses of a path from the document node.
     pub(super) fn add_path(&mut self, pattern: &PathPattern<'_>) {
         let mut chain = Vec::new();
-        if let (_, Some((element, condition))) = self.pick_in_path(pattern) {
+        let outside = if self.at_document.is_empty() { 1.0 } else { 0.0 };
+        if let (_, Some((element, condition))) = self.pick_in_path(pattern, outside) {
             self.add_inside(&mut chain, pattern, element, &condition);
             return;
         }
@@ -158,34 +175,68 @@ impl<'f> Covers<'f> {
         self.push(&chain, None);
     }
 
-    /// Returns the condition in a path that is looked up best, by its element, and how often that will be found.
-    fn pick_in_path(&self, pattern: &PathPattern<'_>) -> (f32, Option<(usize, Box<PickedCondition>)>) {
-        let mut best = (ALWAYS, None);
+    /// Returns the condition in a path that is looked up best, by its element, and how often that will be found. `outside` is the
+    /// part of all queries that has the same conditions outside of the path.
+    fn pick_in_path(&self, pattern: &PathPattern<'_>, outside: f32) -> (f32, Option<(usize, Box<PickedCondition>)>) {
+        let mut picks = Vec::new();
         for (index, element) in pattern.elements.iter().enumerate() {
-            if let Some((cost, picked)) = self.pick(&element.conditions)
-                && cost < best.0
+            let others = pattern.elements.iter().enumerate().filter(|(other, _)| *other != index);
+            let outside = others.fold(outside, |share, (_, other)| share * self.share_of_element(other));
+            if let Some((cost, picked)) = self.pick(&element.conditions, element.step.test, outside)
+                && cost < ALWAYS
             {
-                best = (cost, Some((index, Box::new(picked))));
+                picks.push((cost, index, picked));
             }
         }
-        best
+        // Of elements with values about as rare, the last one: it occurs only below all others.
+        let least = picks.iter().map(|(cost, ..)| *cost).fold(ALWAYS, f32::min);
+        let last = picks.into_iter().rev().find(|(cost, ..)| *cost <= ABOUT_AS_RARE * least);
+        last.map_or((ALWAYS, None), |(cost, index, picked)| (cost, Some((index, Box::new(picked)))))
     }
 
-    /// Returns the condition of a list that is looked up best, and how often it will be found.
-    fn pick(&self, conditions: &[Formula<'_>]) -> Option<(f32, PickedCondition)> {
+    fn share_of_element(&self, element: &PatternStep<'_>) -> f32 {
+        if element.positional.is_some() { 0.0 } else { self.share_of_all(element.conditions.iter()) }
+    }
+
+    /// Returns which part of all queries is expected to have the same conditions.
+    fn share_of_all<'c, 'q: 'c>(&self, conditions: impl Iterator<Item = &'c Formula<'q>>) -> f32 {
+        conditions.fold(1.0, |share, condition| {
+            share
+                * match condition {
+                    Formula::Test(ValueTest { operand, relation: Relation::Equals(text) }) => {
+                        self.residuals.frequencies.equality(operand, text)
+                    }
+                    Formula::Implied(_) => 1.0,
+                    _ => 0.0,
+                }
+        })
+    }
+
+    /// Returns the condition of a list, on an element of a name, that is looked up best, and how often it will be found.
+    fn pick(&self, conditions: &[Formula<'_>], element: NameTest, outside: f32) -> Option<(f32, PickedCondition)> {
         let mut best: Option<(f32, PickedCondition)> = None;
         for (index, condition) in conditions.iter().enumerate() {
+            let others = || conditions.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other);
+            let outside = || if outside > 0.0 { outside * self.share_of_all(others()) } else { 0.0 };
             let (cost, pick) = match condition {
-                Formula::Test(test) => match self.cost_of_test(test) {
-                    Some(cost) => (cost, Pick::Here),
+                Formula::Test(test) => match self.cost_of_test(test, element) {
+                    Some(cost) => {
+                        let is_range = match test.relation {
+                            Relation::Within(range) => !range.is_point(),
+                            Relation::Overlaps(_) => true,
+                            _ => false,
+                        };
+                        let share = if is_range { outside() } else { 0.0 };
+                        (if share >= GUARD_SHARE_MIN { cost * share } else { cost }, Pick::Here)
+                    }
                     None => continue,
                 },
-                Formula::Path(pattern) => match self.pick_in_path(pattern) {
+                Formula::Path(pattern) | Formula::Implied(pattern) => match self.pick_in_path(pattern, outside()) {
                     (cost, Some((element, condition))) => (cost, Pick::Inside { element, condition }),
                     _ => continue,
                 },
                 Formula::Any(alternatives) => {
-                    let picks: Option<Vec<_>> = alternatives.iter().map(|list| self.pick(list)).collect();
+                    let picks: Option<Vec<_>> = alternatives.iter().map(|list| self.pick(list, element, 0.0)).collect();
                     let Some(picks) = picks else { continue };
                     let cost = picks.iter().map(|(cost, _)| cost).sum::<f32>().min(0.95 * ALWAYS);
                     (cost, Pick::Each(picks.into_iter().map(|(_, pick)| pick).collect()))
@@ -199,17 +250,8 @@ impl<'f> Covers<'f> {
         best
     }
 
-    /// Returns in what part of all messages a test is expected to hold; `None` if no index serves it.
-    fn cost_of_test(&self, test: &ValueTest) -> Option<f32> {
-        Some(match &test.relation {
-            Relation::Equals(text) => self.residuals.frequencies.equality(&test.operand, text),
-            Relation::Within(range) if range.is_point() => 0.05,
-            Relation::Within(_) => 0.4,
-            Relation::Overlaps(_) => 0.06,
-            Relation::StartsWith(part) => [0.2, 0.1, 0.04][part.len().clamp(1, 3) - 1],
-            Relation::Contains(part) => [0.4, 0.2, 0.1, 0.05][part.len().clamp(1, 4) - 1],
-            Relation::Differs(_) | Relation::OtherNumber(_) => return None,
-        })
+    fn cost_of_test(&self, test: &ValueTest, element: NameTest) -> Option<f32> {
+        cost_of_test(test, element, self.residuals.frequencies)
     }
 
     /// Adds accesses for a condition on an element of a path that hangs on the last element of a chain.
@@ -230,7 +272,7 @@ impl<'f> Covers<'f> {
     fn append_chain(&self, chain: &mut Vec<ChainStep>, pattern: &PathPattern<'_>, end: usize, picked: Option<usize>) {
         for (index, element) in pattern.elements[..=end].iter().enumerate() {
             let left_out = picked.filter(|_| index == end);
-            let mut conditions = self.all_but(&element.conditions, left_out);
+            let mut conditions = self.residuals.of_all_but(&element.conditions, left_out);
             if let Some(step) = element.positional {
                 conditions.push(Rc::new(Condition::Position(step.clone())));
             }
@@ -243,16 +285,11 @@ impl<'f> Covers<'f> {
         }
     }
 
-    fn all_but(&self, conditions: &[Formula<'_>], left_out: Option<usize>) -> Vec<Rc<Condition>> {
-        let kept = conditions.iter().enumerate().filter(|(index, _)| Some(*index) != left_out);
-        kept.map(|(_, condition)| self.residuals.of(condition)).collect()
-    }
-
     /// Adds the accesses of a condition on the last element of a chain, of which all others are in the chain.
     fn add_condition(&mut self, chain: &mut Vec<ChainStep>, condition: &Formula<'_>, pick: &Pick) {
         match (condition, pick) {
             (Formula::Test(test), Pick::Here) => self.push(chain, Some(test.clone())),
-            (Formula::Path(pattern), Pick::Inside { element, condition }) => {
+            (Formula::Path(pattern) | Formula::Implied(pattern), Pick::Inside { element, condition }) => {
                 self.add_inside(chain, pattern, *element, condition);
             }
             (Formula::Any(alternatives), Pick::Each(picks)) => self.add_each(chain, alternatives, picks),
@@ -266,7 +303,7 @@ impl<'f> Covers<'f> {
         let Some(last) = chain.pop() else { return };
         for (alternative, picked) in alternatives.iter().zip(picks) {
             let mut conditions: Vec<_> = shared.iter().cloned().collect();
-            conditions.extend(self.all_but(alternative, Some(picked.index)));
+            conditions.extend(self.residuals.of_all_but(alternative, Some(picked.index)));
             chain.push(ChainStep { step: last.step, conditions, is_closed: true });
             self.add_condition(chain, &alternative[picked.index], &picked.pick);
             chain.pop();
@@ -309,15 +346,13 @@ fn on_elements(expr: &Expr) -> Option<Expr> {
             let steps = [element, step].into_iter().chain(rest.iter().cloned()).collect();
             Some(Expr::Path(Path { start: start.clone(), steps }))
         }
-        Expr::Compare { op, left, right } => Some(match (&**left, &**right) {
-            (path @ Expr::Path(_), Expr::Literal(_) | Expr::Number(_)) => {
-                Expr::Compare { op: *op, left: Box::new(on_elements(path)?), right: right.clone() }
+        Expr::Compare { .. } => match expr.compared_with_constant()? {
+            (path @ Expr::Path(_), op, constant) => {
+                let (left, right) = (Box::new(on_elements(path)?), Box::new(constant.clone()));
+                Some(Expr::Compare { op, left, right })
             }
-            (Expr::Literal(_) | Expr::Number(_), path @ Expr::Path(_)) => {
-                Expr::Compare { op: *op, left: left.clone(), right: Box::new(on_elements(path)?) }
-            }
-            _ => return None,
-        }),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -352,6 +387,7 @@ fn from_root(expr: &Expr) -> Option<Expr> {
         Expr::Compare { op, left, right } => Expr::Compare { op: *op, left: boxed(left)?, right: boxed(right)? },
         Expr::Arithmetic { op, left, right } => Expr::Arithmetic { op: *op, left: boxed(left)?, right: boxed(right)? },
         Expr::Negate(operand) => Expr::Negate(boxed(operand)?),
+        Expr::Map { nodes, value } => Expr::Map { nodes: boxed(nodes)?, value: value.clone() },
         Expr::Path(path) => Expr::Path(match &path.start {
             PathStart::Root => path.clone(),
             PathStart::Context => Path { start: PathStart::Root, steps: path.steps.clone() },
@@ -361,7 +397,7 @@ fn from_root(expr: &Expr) -> Option<Expr> {
             }
             PathStart::Variable(_) => return None,
         }),
-        Expr::Number(_) | Expr::Literal(_) => expr.clone(),
+        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => expr.clone(),
         Expr::Call { function: Function::Lang | Function::Id | Function::Position | Function::Last, .. } => {
             return None;
         }

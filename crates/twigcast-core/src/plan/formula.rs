@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::condition::is_double_slash;
-use super::operand::{Operand, Relation, ValueTest, relation};
+use super::operand::{Operand, Relation, ValueTest};
 use super::path::{leads_on_from_elements, linear_step};
+use crate::analysis;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NodeTest, Path, PathStart, Step};
 use crate::query::position::is_positional;
 
@@ -23,6 +24,8 @@ pub(super) enum Formula<'q> {
     Test(ValueTest),
     /// A path over elements leads somewhere.
     Path(PathPattern<'q>),
+    /// The same where another condition of the list says so already: it may be looked up, and is not verified.
+    Implied(PathPattern<'q>),
     /// Anything else.
     Opaque(Cow<'q, Expr>),
 }
@@ -32,7 +35,7 @@ pub(super) enum Formula<'q> {
 pub(super) struct PathPattern<'q> {
     /// All steps of the path.
     steps: &'q [Step],
-    /// What the nodes at its end are compared with.
+    /// The operator and constant that the nodes at its end are compared with.
     comparison: Option<(CompareOp, &'q Expr)>,
     /// The steps that lead to elements. What the path says beyond the last of them is a condition on that.
     pub elements: Vec<PatternStep<'q>>,
@@ -65,7 +68,40 @@ fn append_conjuncts<'q>(expr: &'q Expr, list: &mut Vec<Formula<'q>>) {
     match expr {
         Expr::And(operands) => operands.iter().for_each(|operand| append_conjuncts(operand, list)),
         Expr::Call { function: Function::Boolean, arguments } => append_conjuncts(&arguments[0], list),
-        _ => list.push(Formula::of(expr)),
+        _ => {
+            let mut implied: Vec<_> = ValueTest::implied_by(expr).into_iter().map(Formula::Test).collect();
+            match implied.len() {
+                0 => {}
+                1 => list.append(&mut implied),
+                _ => list.push(Formula::Any(implied.into_iter().map(|test| vec![test]).collect())),
+            }
+            list.push(Formula::of(expr));
+            list.extend(implied_path(expr).map(Formula::Implied));
+        }
+    }
+}
+
+/// Returns the path without which an expression is false, if it is part of a function or an operator and asks for something:
+/// `count(P) > 2` implies `P`.
+fn implied_path(expr: &Expr) -> Option<PathPattern<'_>> {
+    if !matches!(expr, Expr::Compare { .. } | Expr::Call { .. }) || analysis::truth_without_nodes(expr) != Some(false) {
+        return None;
+    }
+    let mut only = None;
+    only_path(expr, &mut only)?;
+    let pattern = PathPattern::of(only?, false)?;
+    pattern.elements.iter().any(|element| !element.conditions.is_empty()).then_some(pattern)
+}
+
+/// Finds the only path of an expression, those in predicates aside; `None` if there are several, or one that starts elsewhere.
+fn only_path<'q>(expr: &'q Expr, only: &mut Option<&'q Expr>) -> Option<()> {
+    match expr {
+        Expr::Path(Path { start: PathStart::Context, .. }) if only.is_none() => {
+            *only = Some(expr);
+            Some(())
+        }
+        Expr::Path(_) => None,
+        other => other.operands().try_for_each(|operand| only_path(operand, only)),
     }
 }
 
@@ -90,6 +126,15 @@ fn join_bounds(list: &mut Vec<Formula<'_>>) {
     }
 }
 
+fn negation(list: Vec<Formula<'_>>) -> Formula<'_> {
+    let test = match list.as_slice() {
+        [Formula::Test(test)] => Some(test.clone()),
+        [Formula::Path(pattern)] => pattern.as_test(|_, _| 0.05),
+        _ => None,
+    };
+    test.and_then(ValueTest::negated).map_or(Formula::Not(list), Formula::Test)
+}
+
 impl<'q> Formula<'q> {
     /// Returns the condition that an expression is at its context node.
     pub(super) fn of(expr: &'q Expr) -> Self {
@@ -97,7 +142,7 @@ impl<'q> Formula<'q> {
             Expr::Or(operands) | Expr::Union(operands) => {
                 Self::Any(operands.iter().map(|operand| conjunction([operand])).collect())
             }
-            Expr::Call { function: Function::Not, arguments } => Self::Not(conjunction([&arguments[0]])),
+            Expr::Call { function: Function::Not, arguments } => negation(conjunction([&arguments[0]])),
             _ => match PathPattern::of(expr, false) {
                 Some(pattern) if !pattern.elements.is_empty() => Self::Path(pattern),
                 Some(pattern) => pattern.end(0),
@@ -110,25 +155,7 @@ impl<'q> Formula<'q> {
 impl<'q> PathPattern<'q> {
     /// Returns the path that an expression asks for. `at_document`: its context node is the document node.
     pub(super) fn of(expr: &'q Expr, at_document: bool) -> Option<Self> {
-        let (path, comparison) = match expr {
-            Expr::Path(path) => (path, None),
-            Expr::Call { function: Function::Boolean, arguments } => return Self::of(&arguments[0], at_document),
-            Expr::Compare { op, left, right } => match (&**left, &**right) {
-                (Expr::Path(path), constant @ (Expr::Literal(_) | Expr::Number(_))) => (path, Some((*op, constant))),
-                (constant @ (Expr::Literal(_) | Expr::Number(_)), Expr::Path(path)) => {
-                    (path, Some((op.flipped(), constant)))
-                }
-                (Expr::Call { function: Function::Count, arguments }, Expr::Number(bound)) => {
-                    let at_least_one = matches!(
-                        (*op, *bound),
-                        (CompareOp::Greater | CompareOp::NotEqual, 0.0) | (CompareOp::GreaterOrEqual, 1.0)
-                    );
-                    return if at_least_one { Self::of(&arguments[0], at_document) } else { None };
-                }
-                _ => return None,
-            },
-            _ => return None,
-        };
+        let (path, comparison) = expr.asked_path()?;
         let starts_here = match path.start {
             PathStart::Context => true,
             PathStart::Root => at_document,
@@ -183,13 +210,10 @@ impl<'q> PathPattern<'q> {
     /// Returns the condition that the steps from `from` on are at the node that they start from.
     fn end(&self, from: usize) -> Formula<'q> {
         if let Some((op, constant)) = self.comparison {
-            let operand = Operand::of_steps(&self.steps[from..]);
-            if let Some(relation) = relation(&operand, op, constant) {
-                return Formula::Test(ValueTest { operand, relation });
+            if let Some(test) = ValueTest::of_nodes(&self.steps[from..], op, constant) {
+                return Formula::Test(test);
             }
-        } else if let [step] = &self.steps[from..]
-            && let Some(test) = turned_out(step)
-        {
+        } else if let Some(test) = turned_out(&self.steps[from..], |_, _| 0.05) {
             return Formula::Test(test);
         }
         Formula::Opaque(Cow::Owned(self.expr(from)))
@@ -219,28 +243,15 @@ impl<'q> PathPattern<'q> {
     }
 
     /// Returns the nodes at the path's end as an operand, if they are compared.
-    pub(super) fn compared_nodes(&self) -> Option<ValueTest> {
+    fn compared_nodes(&self) -> Option<ValueTest> {
         let (op, constant) = self.comparison?;
-        let operand = Operand::of_steps(self.steps);
-        let relation = relation(&operand, op, constant)?;
-        Some(ValueTest { operand, relation })
+        ValueTest::of_nodes(self.steps, op, constant)
     }
 
-    /// Returns the predicates of the last step, if the path ends with an element of which nothing else is asked.
-    pub(super) fn last_predicates(&self) -> Option<&'q [Expr]> {
-        let last = self.elements.last()?;
-        let is_end = self.comparison.is_none() && last.source.end == self.steps.len() && last.positional.is_none();
-        is_end.then(|| self.steps.last().map(|step| step.predicates.as_slice()))?
-    }
-
-    /// Returns the path with other predicates of its last step, and one step more.
-    pub(super) fn extended(&self, predicates: Vec<Expr>, step: Option<Step>) -> Expr {
-        let mut steps = self.steps.to_vec();
-        if let Some(last) = steps.last_mut() {
-            last.predicates = predicates;
-        }
-        steps.extend(step);
-        Expr::Path(Path { start: PathStart::Context, steps })
+    /// Returns the path as a test of an operand that queries with other constants share, if it can be turned into one.
+    /// `equality` says in what part of all messages an operand equals a text.
+    pub(super) fn as_test(&self, equality: impl Fn(&Operand, &str) -> f32) -> Option<ValueTest> {
+        if self.comparison.is_some() { self.compared_nodes() } else { turned_out(self.steps, equality) }
     }
 }
 
@@ -253,14 +264,52 @@ fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option
     Some(PatternStep { step: linear, conditions, positional, source: 0..0 })
 }
 
-/// `@a[. = 'v']` as `@a = 'v'`, and likewise for `text()` and other tests of its value.
-fn turned_out(step: &Step) -> Option<ValueTest> {
-    let [predicate] = step.predicates.as_slice() else { return None };
-    if is_positional(predicate) {
+/// Returns `P[A and Q op c]` as a test of the operand `P[A]/Q`, for the comparison of which the constants differ most.
+fn turned_out(steps: &[Step], equality: impl Fn(&Operand, &str) -> f32) -> Option<ValueTest> {
+    let (last, before) = steps.split_last()?;
+    if last.predicates.iter().any(is_positional) {
         return None;
     }
-    let Formula::Test(ValueTest { operand: Operand::Own, relation }) = Formula::of(predicate) else { return None };
-    let bare = Step { predicates: Vec::new(), ..step.clone() };
-    let operand = Operand::of_steps(&[bare]);
-    matches!(operand, Operand::Attribute(_) | Operand::Texts).then_some(ValueTest { operand, relation })
+    let conjuncts = conjuncts(&last.predicates);
+    let mut best: Option<(f32, usize, ValueTest)> = None;
+    let mut ranges = 0;
+    for (index, &conjunct) in conjuncts.iter().enumerate() {
+        let Formula::Test(test) = Formula::of(conjunct) else { continue };
+        if test.operand.as_step().is_none() {
+            continue;
+        }
+        let rank = match &test.relation {
+            Relation::Within(range) if !range.is_point() => {
+                ranges += 1;
+                0.0
+            }
+            Relation::Within(_) => 0.1,
+            Relation::Equals(text) => 0.2 + equality(&test.operand, text),
+            Relation::StartsWith(_) | Relation::Contains(_) => 0.05,
+            Relation::Overlaps(_)
+            | Relation::Differs(_)
+            | Relation::NoneWithin(_)
+            | Relation::OtherNumber(_)
+            | Relation::Matches(_) => continue,
+        };
+        if best.as_ref().is_none_or(|best| rank < best.0) {
+            best = Some((rank, index, test));
+        }
+    }
+    let (_, chosen, ValueTest { operand, relation }) = best.filter(|_| ranges < 2)?;
+    let others = conjuncts.iter().enumerate().filter(|(index, _)| *index != chosen);
+    let kept = Step { predicates: others.map(|(_, &conjunct)| conjunct.clone()).collect(), ..last.clone() };
+    let steps: Vec<_> = before.iter().cloned().chain([kept]).chain(operand.as_step()?).collect();
+    Some(ValueTest { operand: Operand::of_steps(&steps), relation })
+}
+
+fn conjuncts(predicates: &[Expr]) -> Vec<&Expr> {
+    let mut list = Vec::new();
+    for predicate in predicates {
+        match predicate {
+            Expr::And(operands) => list.extend(conjuncts(operands)),
+            other => list.push(other),
+        }
+    }
+    list
 }

@@ -1,4 +1,4 @@
-//! How a query will run, decided from the query alone.
+//! Plans: how a query will run, decided from the query alone.
 //!
 //! Every query becomes one or more *routes*. A route is a linear path for the shared automaton plus what remains to be
 //! checked when the automaton accepts it:
@@ -14,8 +14,27 @@
 //! - [`Action::Always`]: no necessary path is known; the expression is evaluated on each message.
 //!
 //! The query matches a message when any of its routes does.
+//!
+//! ```
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::plan::{plan, route_name};
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, normal, parse};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let route_of = |text| {
+//!     let (limits, namespaces) = (Limits::default(), [("p", "urn:example")]);
+//!     let options = ParseOptions::new(&namespaces, Dialect::XPath, &limits);
+//!     let Ok(Query::XPath(expr)) = parse(text, &options, &mut Vocabulary::new()) else { unreachable!() };
+//!     route_name(&plan(&normal::normalise(expr)))
+//! };
+//! assert_eq!(route_of("/feed//price"), "automaton");
+//! assert_eq!(route_of("/feed[item/price]"), "twig");
+//! assert_eq!(route_of("/feed/item[@kind = 'new']"), "keyed");
+//! assert_eq!(route_of("not(/feed)"), "always");
+//! ```
 
 mod condition;
+mod cost;
 mod cover;
 mod description;
 mod formula;
@@ -28,12 +47,13 @@ mod trigger;
 mod value_condition;
 
 use self::cover::Covers;
-use crate::query::ast::{Expr, Function};
+use crate::query::ast::{Expr, Function, NameTest};
 use crate::vocabulary::Name;
 
 pub use crate::query::ast::LinearStep;
+pub use cost::{cost, how_often};
 pub use description::cover;
-pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
+pub use operand::{NumberRange, Operand, Relation, ValueTest, order_of, ordered};
 pub use residual_condition::Condition;
 pub use route::{Access, Action, Frequencies, Route, Verify};
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
@@ -44,6 +64,10 @@ struct UnknownFrequencies;
 impl Frequencies for UnknownFrequencies {
     fn equality(&self, _operand: &Operand, _text: &str) -> f32 {
         0.05
+    }
+
+    fn expected(&self, _element: NameTest, _test: &ValueTest, assumed: f32) -> f32 {
+        assumed
     }
 
     fn bounds(&self, _name: Name) -> usize {
@@ -65,7 +89,7 @@ pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     routes
 }
 
-/// Returns routes for one alternative of the query, in boolean context.
+/// Appends the exact route of each alternative of the query, in boolean context, and adds the others to the covers.
 fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
     match expr {
         Expr::Or(operands) | Expr::Union(operands) => {
@@ -81,25 +105,61 @@ fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
 
 /// Returns a name for the route of a query, for `check` and `describe`.
 pub fn route_name(routes: &[Route]) -> &'static str {
-    costliest(routes).map_or("never", |(name, _)| name)
+    costliest(routes).map_or("never", |class| class.name)
 }
 
 /// Returns what the route of a query means, in one sentence.
 pub fn route_reason(routes: &[Route]) -> &'static str {
-    costliest(routes).map_or("no message can match it, so it takes no part in matching", |(_, reason)| reason)
+    costliest(routes).map_or("no message can match it, so it takes no part in matching", |class| class.reason)
 }
 
-const ROUTES: [(&str, &str); 6] = [
-    ("automaton", "a plain path: the shared automaton decides it"),
-    ("twig", "structure only: decided once for each shape of subtree that occurs"),
-    ("keyed", "found by a value that it needs, in an index of all queries; only then is the rest of it verified"),
-    ("candidate", "no value leads to it: its conditions are verified at each element where its path accepts"),
-    ("verified", "evaluated as a whole, but only on messages that hold what is necessary for it"),
-    ("always", "evaluated as a whole on each message: nothing in it names an element that must be there"),
+/// Returns what a query of these routes costs on a message, in words.
+pub fn route_cost(routes: &[Route]) -> &'static str {
+    costliest(routes).map_or("nothing", |class| class.cost)
+}
+
+/// What is said of a route: the class of its cost.
+struct CostClass {
+    name: &'static str,
+    reason: &'static str,
+    cost: &'static str,
+}
+
+const COST_CLASSES: [CostClass; 6] = [
+    CostClass {
+        name: "automaton",
+        reason: "a plain path: the shared automaton decides it",
+        cost: "nothing extra: one look-up at each element serves all such queries",
+    },
+    CostClass {
+        name: "twig",
+        reason: "structure only: decided once for each shape of subtree that occurs",
+        cost: "a look-up at elements of a shape that was seen before",
+    },
+    CostClass {
+        name: "keyed",
+        reason: "found by a value that it needs, in an index of all queries; only then is the rest of it verified",
+        cost: "a look-up of values; more only where one that it needs occurs",
+    },
+    CostClass {
+        name: "candidate",
+        reason: "no value leads to it: its conditions are verified at each element where its path accepts",
+        cost: "an evaluation at each element where its path leads, until it has matched",
+    },
+    CostClass {
+        name: "verified",
+        reason: "evaluated as a whole, but only on messages that hold what is necessary for it",
+        cost: "an evaluation on each message that holds what is necessary for it",
+    },
+    CostClass {
+        name: "always",
+        reason: "evaluated as a whole on each message: nothing in it names an element that must be there",
+        cost: "an evaluation on each message",
+    },
 ];
 
-/// Name and meaning of the costliest route; `None` if there is none.
-fn costliest(routes: &[Route]) -> Option<(&'static str, &'static str)> {
+/// Returns the class of the costliest route; `None` if there is none.
+fn costliest(routes: &[Route]) -> Option<&'static CostClass> {
     let rank = |action: &Action| match action {
         Action::Accept => 0,
         Action::Twig(_) => 1,
@@ -108,5 +168,5 @@ fn costliest(routes: &[Route]) -> Option<(&'static str, &'static str)> {
         Action::Trigger { .. } | Action::Access { .. } => 2,
         Action::Always => 5,
     };
-    routes.iter().map(|route| rank(&route.action)).max().map(|rank| ROUTES[rank])
+    routes.iter().map(|route| rank(&route.action)).max().map(|rank| &COST_CLASSES[rank])
 }

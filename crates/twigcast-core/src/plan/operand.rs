@@ -3,11 +3,16 @@
 //! Whatever depends on the element alone can be an operand: its text, an attribute, child elements, the nodes of any path,
 //! and any function of these. So a function of a node is computed once for each node, and indexed like a plain value.
 
-use super::value_condition::number_key;
+use std::sync::Arc;
+
+use super::value_condition::{ConditionValue, number_key};
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use crate::query::functions::ExprType;
+use crate::query::pattern::Pattern;
 use crate::query::position::uses_position;
+use crate::query::typed::{CastType, TypedConstant, TypedValue};
 use crate::util::number;
+use crate::util::temporal::Temporal;
 use crate::vocabulary::Name;
 
 /// A part of an element that is compared. An operand has no value, one, or several; a test holds if some value passes.
@@ -27,6 +32,8 @@ pub enum Operand {
     Text(Box<Expr>),
     /// The number that an expression has there.
     Number(Box<Expr>),
+    /// The values of a type, as numbers of their order, that an expression has there: each node of it, or its only value.
+    Typed(CastType, Box<Expr>),
 }
 
 /// A range of numbers, both ends included, in the integers of [`ordered`].
@@ -49,12 +56,69 @@ pub enum Relation {
     StartsWith(Box<str>),
     /// Some value contains that text, which is not empty.
     Contains(Box<str>),
+    /// Some value is as that pattern says, which nothing is that has no characters. No index serves it.
+    Matches(Arc<Pattern>),
     /// Some value is a number of that range, of which one end is open, or both are the same number.
     Within(NumberRange),
     /// Some value is a number not below the range, and some value one not above it: two conditions in one.
     Overlaps(NumberRange),
+    /// No value is a number of that range, which has one bound.
+    NoneWithin(NumberRange),
     /// Some value is another number than that one (given by its bits), or none.
     OtherNumber(u64),
+}
+
+impl Relation {
+    /// Returns whether it holds of an operand that has this one value.
+    fn holds_of(&self, value: &str) -> bool {
+        let number = || number_key(number::parse(value));
+        match self {
+            Self::Equals(text) => *value == **text,
+            Self::Differs(text) => *value != **text,
+            Self::StartsWith(text) => value.starts_with(&**text),
+            Self::Contains(text) => value.contains(&**text),
+            Self::Matches(pattern) => pattern.is_match(value),
+            Self::Within(range) | Self::Overlaps(range) => {
+                number().is_some_and(|bits| (range.low..=range.high).contains(&ordered(bits)))
+            }
+            Self::NoneWithin(range) => !number().is_some_and(|bits| (range.low..=range.high).contains(&ordered(bits))),
+            Self::OtherNumber(bits) => number() != Some(*bits),
+        }
+    }
+
+    /// Returns whether it holds of an operand that has a value of that order, or none.
+    fn holds_of_number(&self, number: Option<u64>) -> bool {
+        let is_in = |range: &NumberRange| number.is_some_and(|number| (range.low..=range.high).contains(&number));
+        match self {
+            Self::Within(range) | Self::Overlaps(range) => is_in(range),
+            Self::NoneWithin(range) => !is_in(range),
+            Self::OtherNumber(bits) => number.is_some_and(|number| number != ordered(*bits)),
+            Self::Equals(_) | Self::Differs(_) | Self::StartsWith(_) | Self::Contains(_) | Self::Matches(_) => false,
+        }
+    }
+}
+
+/// Returns a value as an integer that is in the order of the values of its type; `None` for NaN, which has no place there.
+/// Of versions, many have the same one.
+pub fn order_of(value: &TypedValue) -> Option<u64> {
+    match value {
+        TypedValue::Number(number) => number_key(*number).map(ordered),
+        // Far from both ends of the integers, so that ranges may be open.
+        TypedValue::Temporal(temporal) => Some(temporal.number().cast_unsigned() ^ 1 << 63),
+        TypedValue::Version(version) => Some(version.prefix()),
+        TypedValue::Name(_) => None,
+    }
+}
+
+/// Returns the value of a type that an integer of [`order_of`] stands for.
+pub(super) fn constant_of(cast: CastType, order: u64) -> Option<Expr> {
+    Some(Expr::Typed(match cast {
+        CastType::Double => TypedConstant::Double(number(order)),
+        CastType::Temporal(kind) => {
+            TypedConstant::Temporal(Temporal::of_number(kind, (order ^ 1 << 63).cast_signed())?)
+        }
+        CastType::Version => return None,
+    }))
 }
 
 /// A condition on an element that compares an operand with a constant.
@@ -71,9 +135,14 @@ pub fn ordered(bits: u64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
+/// Returns the bits of which [`ordered`] makes an integer.
+pub(super) fn unordered(ordered: u64) -> u64 {
+    if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered }
+}
+
 /// Returns the number that an integer of [`ordered`] stands for.
 pub(super) fn number(ordered: u64) -> f64 {
-    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
+    f64::from_bits(unordered(ordered))
 }
 
 impl NumberRange {
@@ -96,11 +165,13 @@ impl NumberRange {
         self.low == self.high
     }
 
-    pub(super) fn is_open_below(self) -> bool {
+    /// Returns whether it has no lower bound.
+    pub fn is_open_below(self) -> bool {
         self.low == ordered(f64::NEG_INFINITY.to_bits())
     }
 
-    pub(super) fn is_open_above(self) -> bool {
+    /// Returns whether it has no upper bound.
+    pub fn is_open_above(self) -> bool {
         self.high == ordered(f64::INFINITY.to_bits())
     }
 
@@ -146,7 +217,30 @@ impl Operand {
             Self::Attribute(name) => step(Axis::Attribute, NodeTest::Name(NameTest::Name(*name))),
             Self::Texts => step(Axis::Child, NodeTest::Text),
             Self::Children(test) => step(Axis::Child, NodeTest::Name(*test)),
-            Self::Nodes(_) | Self::Text(_) | Self::Number(_) => None,
+            Self::Nodes(_) | Self::Text(_) | Self::Number(_) | Self::Typed(..) => None,
+        }
+    }
+
+    /// Returns the texts that an operand of a type reads, if these are those of another one; and whether it reads no more
+    /// than the first.
+    pub fn typed_source(expr: &Expr) -> Option<(Self, bool)> {
+        match expr {
+            Expr::Path(Path { start: PathStart::Context, steps }) => match steps.as_slice() {
+                [step] if step.predicates.is_empty() => match Self::of_steps(steps) {
+                    Self::Nodes(_) => None,
+                    source => Some((source, false)),
+                },
+                _ => None,
+            },
+            Expr::Call { function, arguments }
+                if arguments.iter().all(|argument| matches!(argument, Expr::Path(_))) =>
+            {
+                // The others read texts in ways of their own, or return another value.
+                let reads_texts =
+                    matches!(function.cast(), Some(CastType::Temporal(_))) || *function == Function::XsDouble;
+                if reads_texts { Some((Self::typed_source(&arguments[0])?.0, true)) } else { None }
+            }
+            _ => None,
         }
     }
 
@@ -171,13 +265,16 @@ impl Operand {
 
     /// Returns the operand of a comparison other than a path.
     fn of_value(expr: &Expr) -> Option<Self> {
-        if uses_position(expr) || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
+        if uses_position(expr) || expr.is_constant() {
             return None;
         }
         match expr.static_type(&[]) {
             ExprType::String => Some(Self::Text(Box::new(expr.clone()))),
             ExprType::Number => Some(Self::Number(Box::new(expr.clone()))),
             ExprType::NodeSet => Some(Self::Nodes(Box::new(expr.clone()))),
+            ExprType::Temporal(_) | ExprType::Version => None,
+            // Names are texts, of which those that are none are empty.
+            ExprType::QName => Some(Self::Text(Box::new(expr.clone()))),
             ExprType::Boolean => None,
         }
     }
@@ -185,7 +282,7 @@ impl Operand {
 
 /// Returns how an operand is compared with a constant; `None` if no value could pass, or every one would.
 pub(super) fn relation(operand: &Operand, op: CompareOp, constant: &Expr) -> Option<Relation> {
-    let is_equality = matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+    let is_equality = op.is_equality();
     let bits = match constant {
         Expr::Literal(text) if is_equality && !operand.is_number() => {
             let text = text.clone();
@@ -193,21 +290,120 @@ pub(super) fn relation(operand: &Operand, op: CompareOp, constant: &Expr) -> Opt
         }
         Expr::Literal(text) => number_key(number::parse(text))?,
         Expr::Number(number) => number_key(*number)?,
+        // What has no name is unequal to none.
+        Expr::Typed(TypedConstant::Name(_, name)) if op == CompareOp::Equal => {
+            return Some(Relation::Equals(name.clone()));
+        }
         _ => return None,
     };
     Some(NumberRange::of(op, bits).map_or(Relation::OtherNumber(bits), Relation::Within))
 }
 
+/// Returns the type that an operand and a constant are compared in, and the constant's value.
+fn typed_comparison(value: &Expr, constant: &Expr) -> Option<(CastType, TypedValue)> {
+    let of = value.static_type(&[]);
+    match (of, constant) {
+        (ExprType::NodeSet, Expr::Typed(constant)) => {
+            Some((Expr::Typed(constant.clone()).cast_type(constant.static_type())?, constant.value()))
+        }
+        (_, Expr::Typed(constant)) => Some((value.cast_type(of)?, constant.value())),
+        (ExprType::Number, Expr::Number(number)) => Some((value.cast_type(of)?, TypedValue::Number(*number))),
+        _ => None,
+    }
+}
+
 impl ValueTest {
+    /// Returns the comparison of values of a type with a constant, as one of their order.
+    pub(super) fn of_typed(cast: CastType, value: &Expr, op: CompareOp, constant: &Expr) -> Option<Self> {
+        if uses_position(value) {
+            return None;
+        }
+        let (_, constant) = typed_comparison(value, constant)?;
+        let order = order_of(&constant)?;
+        let op = match op {
+            // Values before and after one may have the same number of order.
+            CompareOp::Less if cast == CastType::Version => CompareOp::LessOrEqual,
+            CompareOp::Greater if cast == CastType::Version => CompareOp::GreaterOrEqual,
+            // NaN has no order, and is unequal to all.
+            CompareOp::NotEqual if matches!(cast, CastType::Version | CastType::Double) => return None,
+            op => op,
+        };
+        let bits = unordered(order);
+        let relation = NumberRange::of(op, bits).map_or(Relation::OtherNumber(bits), Relation::Within);
+        Some(Self { operand: Operand::Typed(cast, Box::new(value.clone())), relation })
+    }
+
+    /// Returns the comparison of the nodes that steps lead to with a constant.
+    pub(super) fn of_nodes(steps: &[Step], op: CompareOp, constant: &Expr) -> Option<Self> {
+        if let Expr::Typed(_) = constant {
+            let itself = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
+            let steps = if steps.is_empty() { vec![itself] } else { steps.to_vec() };
+            let nodes = Expr::Path(Path { start: PathStart::Context, steps });
+            return match typed_comparison(&nodes, constant)? {
+                (CastType::Version, _) => None,
+                (cast, _) => Self::of_typed(cast, &nodes, op, constant),
+            };
+        }
+        let operand = Operand::of_steps(steps);
+        let relation = relation(&operand, op, constant)?;
+        Some(Self { operand, relation })
+    }
+
+    /// Returns whether it holds of an operand that has this one value.
+    pub fn holds_of(&self, value: &str) -> bool {
+        match &self.operand {
+            Operand::Typed(cast, _) => self.relation.holds_of_number(cast.parse(value).as_ref().and_then(order_of)),
+            _ => self.relation.holds_of(value),
+        }
+    }
+
+    /// Returns an equality of an attribute or a text child as a value that triggers can wait for; `None` for any other test.
+    pub fn as_key(&self) -> Option<ConditionValue> {
+        let bits = |range: &NumberRange| range.is_point().then(|| number_key(number(range.low)))?;
+        match (&self.operand, &self.relation) {
+            (Operand::Attribute(name), Relation::Equals(text)) => {
+                Some(ConditionValue::AttributeText(*name, text.clone()))
+            }
+            (Operand::Attribute(name), Relation::Within(range)) => {
+                Some(ConditionValue::AttributeNumber(*name, bits(range)?))
+            }
+            (Operand::Texts, Relation::Equals(text)) => Some(ConditionValue::Text(text.clone())),
+            (Operand::Texts, Relation::Within(range)) => Some(ConditionValue::TextNumber(bits(range)?)),
+            _ => None,
+        }
+    }
+
+    /// Returns the test of which [`Self::as_key`] is this value.
+    pub fn of_key(value: &ConditionValue) -> Option<Self> {
+        let is = |bits: u64| Relation::Within(NumberRange { low: ordered(bits), high: ordered(bits) });
+        let (operand, relation) = match value {
+            ConditionValue::AttributeText(name, text) => (Operand::Attribute(*name), Relation::Equals(text.clone())),
+            ConditionValue::AttributeNumber(name, bits) => (Operand::Attribute(*name), is(*bits)),
+            ConditionValue::Text(text) => (Operand::Texts, Relation::Equals(text.clone())),
+            ConditionValue::TextNumber(bits) => (Operand::Texts, is(*bits)),
+            _ => return None,
+        };
+        Some(Self { operand, relation })
+    }
+
+    /// Returns the test that holds where this one does not, if an index serves it.
+    pub(super) fn negated(self) -> Option<Self> {
+        match self.relation {
+            Relation::Within(range) if range.is_open_above() != range.is_open_below() => {
+                Some(Self { relation: Relation::NoneWithin(range), ..self })
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the test that an expression is, paths compared with constants aside.
     pub(super) fn of(expr: &Expr) -> Option<Self> {
         match expr {
-            Expr::Compare { op, left, right } => {
-                let (value, constant, op) = match (&**left, &**right) {
-                    (value, constant @ (Expr::Literal(_) | Expr::Number(_))) => (value, constant, *op),
-                    (constant @ (Expr::Literal(_) | Expr::Number(_)), value) => (value, constant, op.flipped()),
-                    _ => return None,
-                };
+            Expr::Compare { .. } => {
+                let (value, op, constant) = expr.compared_with_constant()?;
+                if let Some((cast, _)) = typed_comparison(value, constant) {
+                    return if cast == CastType::Version { None } else { Self::of_typed(cast, value, op, constant) };
+                }
                 let operand = Operand::of_value(value)?;
                 let relation = relation(&operand, op, constant)?;
                 Some(Self { operand, relation })
@@ -227,5 +423,49 @@ impl ValueTest {
             }
             _ => None,
         }
+    }
+
+    /// Returns the test that a match with a pattern is. Its value is read once for all patterns that are verified on it.
+    pub(super) fn of_match(expr: &Expr) -> Option<Self> {
+        let Expr::Call { function: Function::Matches, arguments } = expr else { return None };
+        let [value, Expr::Pattern(pattern), ..] = arguments.as_slice() else { return None };
+        // Of an attribute that is not there the operand has no value, and the function has an empty one.
+        if pattern.is_match("") {
+            return None;
+        }
+        Some(Self { operand: Operand::of_string(value)?, relation: Relation::Matches(Arc::clone(pattern)) })
+    }
+
+    /// Returns tests that hold wherever a match with a pattern does, besides those that lead to it: all texts of a value are
+    /// found at once.
+    pub(super) fn needed_parts(&self) -> Vec<Self> {
+        let Relation::Matches(pattern) = &self.relation else { return Vec::new() };
+        let relations = pattern.others_required().map(|part| Relation::Contains(part.into()));
+        relations.map(|relation| Self { operand: self.operand.clone(), relation }).collect()
+    }
+
+    /// Returns tests of which one holds wherever the expression does, if it is no test itself: a text that ends with another
+    /// one contains it, and one that matches a pattern contains what the pattern asks for. Empty: there are none.
+    pub(super) fn implied_by(expr: &Expr) -> Vec<Self> {
+        if let Some((value, op, constant)) = expr.compared_with_constant()
+            && let Some((CastType::Version, _)) = typed_comparison(value, constant)
+        {
+            return Self::of_typed(CastType::Version, value, op, constant).into_iter().collect();
+        }
+        let Expr::Call { function, arguments } = expr else { return Vec::new() };
+        let (value, parts) = match (function, arguments.as_slice()) {
+            (Function::EndsWith, [value, Expr::Literal(part)]) => (value.clone(), std::slice::from_ref(part)),
+            (Function::Matches, [value, Expr::Pattern(pattern), ..]) if pattern.ignores_case() => {
+                let lower = Expr::Call { function: Function::LowerCase, arguments: vec![value.clone()] };
+                (lower, pattern.required())
+            }
+            (Function::Matches, [value, Expr::Pattern(pattern), ..]) => (value.clone(), pattern.required()),
+            _ => return Vec::new(),
+        };
+        if parts.iter().any(|part| part.is_empty()) {
+            return Vec::new();
+        }
+        let Some(operand) = Operand::of_string(&value) else { return Vec::new() };
+        parts.iter().map(|part| Self { operand: operand.clone(), relation: Relation::Contains(part.clone()) }).collect()
     }
 }

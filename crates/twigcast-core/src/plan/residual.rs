@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::condition::is_structural;
 use super::formula::{Formula, PathPattern, PatternStep, conjunction};
-use super::operand::{Operand, Relation, ValueTest};
+use super::operand::ValueTest;
 use super::residual_condition::Condition;
 use super::route::Frequencies;
 use crate::query::ast::{Expr, LinearStep, NameTest};
@@ -29,15 +29,30 @@ impl Residuals<'_> {
             Formula::Not(list) => Condition::Not(self.of_list(list)),
             Formula::Test(test) => Condition::Test(test.clone()),
             Formula::Path(pattern) => return self.of_path(pattern),
-            Formula::Opaque(expr) => Condition::Expr(expr.clone().into_owned()),
+            Formula::Implied(_) => Condition::All(Vec::new()),
+            Formula::Opaque(expr) => match ValueTest::of_match(expr) {
+                Some(test) => match test.needed_parts() {
+                    parts if parts.is_empty() => Condition::Test(test),
+                    parts => Condition::All(
+                        parts.into_iter().chain([test]).map(|test| Rc::new(Condition::Test(test))).collect(),
+                    ),
+                },
+                None => Condition::Expr(expr.clone().into_owned()),
+            },
         })
     }
 
     fn of_list(self, list: &[Formula<'_>]) -> Rc<Condition> {
-        match list {
-            [only] => self.of(only),
-            _ => Rc::new(Condition::All(list.iter().map(|formula| self.of(formula)).collect())),
-        }
+        all(self.of_all_but(list, None)).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
+    }
+
+    /// Returns the conditions that a list is, but for one that is left out, and those that others imply.
+    pub(super) fn of_all_but(self, list: &[Formula<'_>], left_out: Option<usize>) -> Vec<Rc<Condition>> {
+        let kept = list
+            .iter()
+            .enumerate()
+            .filter(|(index, formula)| Some(*index) != left_out && !matches!(formula, Formula::Implied(_)));
+        kept.map(|(_, formula)| self.of(formula)).collect()
     }
 
     /// Returns the condition that an expression is.
@@ -45,10 +60,10 @@ impl Residuals<'_> {
         self.of_list(&conjunction([expr]))
     }
 
-    /// Returns a path as a condition. If a value decides at its end, that is an operand whose path is shared by all queries that
-    /// ask for other values there; else each element on it is asked for a condition of its own.
+    /// Returns a path as a condition. If a value decides at its end, that is an operand whose path is shared by all
+    /// queries that ask for other values there; else each element on it is asked for a condition of its own.
     fn of_path(self, pattern: &PathPattern<'_>) -> Rc<Condition> {
-        if let Some(test) = pattern.compared_nodes().or_else(|| self.turned_out(pattern)) {
+        if let Some(test) = pattern.as_test(|operand, text| self.frequencies.equality(operand, text)) {
             return Rc::new(Condition::Test(test));
         }
         let whole = pattern.whole();
@@ -61,55 +76,13 @@ impl Residuals<'_> {
         }
         let mut below: Option<Rc<Condition>> = None;
         for element in pattern.elements.iter().rev() {
-            let mut conditions: Vec<_> = element.conditions.iter().map(|condition| self.of(condition)).collect();
+            let mut conditions = self.of_all_but(&element.conditions, None);
             conditions.extend(below);
             let condition = all(conditions).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())));
             below = Some(Rc::new(Condition::Child(element.step.test, condition)));
         }
         below.unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
     }
-
-    /// `P[A and Q op c]` as a test of the operand `P[A]/Q`, for the comparison of which the constants differ most.
-    fn turned_out(self, pattern: &PathPattern<'_>) -> Option<ValueTest> {
-        let conjuncts = conjuncts(pattern.last_predicates()?);
-        let mut best: Option<(f32, usize, ValueTest)> = None;
-        let mut ranges = 0;
-        for (index, &conjunct) in conjuncts.iter().enumerate() {
-            let Formula::Test(test) = Formula::of(conjunct) else { continue };
-            if test.operand.as_step().is_none() {
-                continue;
-            }
-            let rank = match &test.relation {
-                Relation::Within(range) if !range.is_point() => {
-                    ranges += 1;
-                    0.0
-                }
-                Relation::Within(_) => 0.1,
-                Relation::Equals(text) => 0.2 + self.frequencies.equality(&test.operand, text),
-                Relation::StartsWith(_) | Relation::Contains(_) => 0.05,
-                Relation::Overlaps(_) | Relation::Differs(_) | Relation::OtherNumber(_) => continue,
-            };
-            if best.as_ref().is_none_or(|best| rank < best.0) {
-                best = Some((rank, index, test));
-            }
-        }
-        let (_, chosen, ValueTest { operand, relation }) = best.filter(|_| ranges < 2)?;
-        let others = conjuncts.iter().enumerate().filter(|(index, _)| *index != chosen);
-        let predicates = others.map(|(_, &conjunct)| conjunct.clone()).collect();
-        let path = pattern.extended(predicates, operand.as_step()?);
-        Some(ValueTest { operand: Operand::Nodes(Box::new(path)), relation })
-    }
-}
-
-fn conjuncts(predicates: &[Expr]) -> Vec<&Expr> {
-    let mut list = Vec::new();
-    for predicate in predicates {
-        match predicate {
-            Expr::And(operands) => list.extend(conjuncts(operands)),
-            other => list.push(other),
-        }
-    }
-    list
 }
 
 /// An element on the way from the document node to the one that an index leads to.
@@ -154,7 +127,7 @@ fn above(chain: &[ChainStep]) -> Option<Rc<Condition>> {
     }
 }
 
-/// [`condition_of`] with names and levels.
+/// Returns what [`condition_of`] does, and the names and levels that the chain asks for, as one condition.
 fn named(chain: &[ChainStep]) -> Rc<Condition> {
     let mut conditions = names(chain);
     conditions.extend(condition_of(chain));

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::operand::{Operand, ValueTest};
 use super::residual_condition::Condition;
 use super::value_condition::{Distance, ValueCondition};
-use crate::query::ast::{Expr, LinearStep};
+use crate::query::ast::{Expr, LinearStep, NameTest};
 use crate::vocabulary::Name;
 
 /// A linear path for the automaton and what to do where it accepts.
@@ -82,15 +82,20 @@ pub struct Verify {
     /// Further keys.
     pub also: Vec<ValueCondition>,
     /// Conditions on the structure below the element at a known distance.
-    pub shapes: Vec<(Distance, Expr)>,
+    pub structures: Vec<(Distance, Expr)>,
     /// The whole query, evaluated once a message.
     pub whole: bool,
 }
 
-/// Knowledge of which values are rare, as far as the population tells: what many queries ask for, many messages are expected to have.
+/// Knowledge of which values are rare, as far as population and messages tell: what many queries ask for, many messages are
+/// expected to have, until messages show more.
 pub trait Frequencies {
     /// Returns in what part of all messages an operand is expected to equal a text.
     fn equality(&self, operand: &Operand, text: &str) -> f32;
+
+    /// Returns how often a test of an element of a name is expected to hold, from 0 to 1; `assumed` is what is expected as far
+    /// as no message tells otherwise.
+    fn expected(&self, element: NameTest, test: &ValueTest, assumed: f32) -> f32;
 
     /// Returns how many different bounds the values of an attribute are looked up among.
     fn bounds(&self, name: Name) -> usize;

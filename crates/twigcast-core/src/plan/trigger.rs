@@ -86,7 +86,7 @@ fn best(trunk: &Trunk, frequencies: &dyn Frequencies) -> Option<TriggerChoice> {
     triggers.filter(|trigger| trigger.is_served_by_hash(frequencies)).max_by_key(TriggerChoice::score)
 }
 
-/// Returns all spines that leave this one, at step `from` or later, into a nested path.
+/// Appends all spines that leave this one, at step `from` or later, into a nested path; at most [`SPINES_MAX`] in all.
 fn extend_spines(spine: &Trunk, from: usize, spines: &mut Vec<(Trunk, usize)>) {
     for (at, check) in spine.iter().enumerate().skip(from) {
         if check.positional.is_some() {
@@ -137,23 +137,23 @@ fn asks_values(check: &StepCheck) -> bool {
 /// Returns a trigger at step `end` whose conditions are all keys or structure, on elements at a known distance.
 fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     let mut keys = Vec::new();
-    let mut shapes = Vec::new();
+    let mut structures = Vec::new();
     for (at, check) in spine[..=end].iter().enumerate() {
         if check.positional.is_some() {
             return None;
         }
         for condition in &check.conditions {
             match value_condition::of_condition(condition) {
-                Some((value, true)) if value.is_attribute() || at == end => {
+                Some(value) if value.is_attribute() || at == end => {
                     keys.push(ValueCondition { distance: fixed_distance(spine, at, end)?, value });
                 }
-                _ if is_structural(condition) => shapes.push((fixed_distance(spine, at, end)?, condition.clone())),
+                _ if is_structural(condition) => structures.push((fixed_distance(spine, at, end)?, condition.clone())),
                 _ => return None,
             }
         }
     }
     if end + 1 < spine.len() {
-        shapes.push((Distance::Up(0), relative(steps_of(&spine[end + 1..]))));
+        structures.push((Distance::Up(0), relative(steps_of(&spine[end + 1..]))));
     }
     // The first is looked up, if possible a value of the element itself: an ancestor's is looked up at all that is below.
     // Of the others, those come first that hold most seldom.
@@ -162,7 +162,7 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     is_useful.then(|| TriggerChoice {
         key: keys.remove(0),
         path: linear(&spine[..=end]),
-        verify: Verify { also: keys, shapes, whole: false },
+        verify: Verify { also: keys, structures, whole: false },
     })
 }
 

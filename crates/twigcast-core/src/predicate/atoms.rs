@@ -1,16 +1,17 @@
-//! Atoms: the distinct key values of all queries, and which of them an element of a message satisfies.
+//! Atoms: the distinct values that conditions of queries ask for, and which of them an element of a message satisfies.
 
 use std::borrow::Cow;
-
-use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
 use super::comparisons::{self, Comparisons};
-use super::packed::{self, AtomId};
 use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
+use crate::ids::AtomId;
 use crate::plan::{ConditionValue, Constant, number_key};
+use crate::util::chunked::Chunked;
+use crate::util::cow_map::CowMap;
 use crate::util::number;
 use crate::vocabulary::Name;
 
@@ -20,27 +21,30 @@ struct Atom {
     uses: u32,
 }
 
+/// Atoms by half their numbers, in small chunks: what they hold is copied with a chunk one by one.
+type AtomEntries = Chunked<Option<Atom>, 512>;
+
 /// All atoms in use.
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
     /// By half the atom's number.
-    atoms: Vec<Option<Atom>>,
-    free: Vec<u32>,
+    atoms: AtomEntries,
+    free: Chunked<u32>,
     /// The same for comparisons and negations.
-    comparisons: Vec<Option<Atom>>,
-    free_comparisons: Vec<u32>,
-    comparison_ids: FxHashMap<ConditionValue, AtomId>,
+    comparisons: AtomEntries,
+    free_comparisons: Chunked<u32>,
+    comparison_ids: CowMap<ConditionValue, AtomId>,
     attributes: AttributeAtoms,
-    texts: ComparedValues,
-    values: FxHashMap<Box<str>, AtomId>,
-    value_numbers: FxHashMap<u64, AtomId>,
-    ordered_values: Comparisons,
+    texts: Arc<ComparedValues>,
+    values: CowMap<Box<str>, AtomId>,
+    value_numbers: CowMap<u64, AtomId>,
+    ordered_values: Arc<Comparisons>,
     /// Longest text that some value atom has: a longer string-value equals none of them.
     value_bytes_max: usize,
 }
 
 impl Atoms {
-    /// Returns the atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
+    /// Returns the atom of a value, with one more use. No atom has the number 0, so that a packed condition is never 0.
     pub fn acquire(&mut self, value: &ConditionValue) -> AtomId {
         if let Some(id) = self.find(value) {
             if let Some(atom) = self.entry_mut(id) {
@@ -54,9 +58,9 @@ impl Atoms {
         let atom = Atom { value: value.clone(), uses: 1 };
         let id = match value {
             ConditionValue::AttributeCompared(..) | ConditionValue::ValueOrdered(..) | ConditionValue::Not(_) => {
-                insert(&mut self.comparisons, &mut self.free_comparisons, atom) << 1 | 1
+                AtomId::from_u32(insert(&mut self.comparisons, &mut self.free_comparisons, atom) << 1 | 1)
             }
-            _ => insert(&mut self.atoms, &mut self.free, atom) << 1,
+            _ => AtomId::from_u32(insert(&mut self.atoms, &mut self.free, atom) << 1),
         };
         match value {
             ConditionValue::AttributeCompared(name, op, constant) => {
@@ -65,7 +69,7 @@ impl Atoms {
             }
             ConditionValue::ValueOrdered(op, bits) => {
                 self.comparison_ids.insert(value.clone(), id);
-                self.ordered_values.set(*op, &Constant::Number(*bits), id);
+                Arc::make_mut(&mut self.ordered_values).set(*op, &Constant::Number(*bits), id);
             }
             ConditionValue::Not(_) => {
                 self.comparison_ids.insert(value.clone(), id);
@@ -75,8 +79,8 @@ impl Atoms {
             ConditionValue::AttributeNumber(name, bits) => {
                 self.attributes.set(*name, AttributeValue::Number(*bits), id)
             }
-            ConditionValue::Text(text) => self.texts.set_text(text, id),
-            ConditionValue::TextNumber(bits) => self.texts.set_number(*bits, id),
+            ConditionValue::Text(text) => Arc::make_mut(&mut self.texts).set_text(text, id),
+            ConditionValue::TextNumber(bits) => Arc::make_mut(&mut self.texts).set_number(*bits, id),
             ConditionValue::Value(text) => {
                 self.value_bytes_max = self.value_bytes_max.max(text.len());
                 self.values.insert(text.clone(), id);
@@ -88,20 +92,25 @@ impl Atoms {
         id
     }
 
-    /// Atoms have numbers below this one, comparisons excepted.
+    /// Returns an id that is above those of all atoms, comparisons excepted.
     #[inline]
     pub fn bound(&self) -> AtomId {
-        (self.atoms.len() as AtomId) << 1
+        AtomId::new(self.atoms.len() << 1)
     }
 
     fn entry(&self, id: AtomId) -> Option<&Atom> {
-        let atoms = if packed::is_comparison(id) { &self.comparisons } else { &self.atoms };
-        atoms.get((id >> 1) as usize)?.as_ref()
+        let atoms = if id.is_comparison() { &self.comparisons } else { &self.atoms };
+        atoms.get(id.index() >> 1)?.as_ref()
+    }
+
+    /// Returns the value of an atom.
+    pub fn value(&self, id: AtomId) -> Option<&ConditionValue> {
+        self.entry(id).map(|atom| &atom.value)
     }
 
     fn entry_mut(&mut self, id: AtomId) -> Option<&mut Atom> {
-        let atoms = if packed::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
-        atoms.get_mut((id >> 1) as usize)?.as_mut()
+        let atoms = if id.is_comparison() { &mut self.comparisons } else { &mut self.atoms };
+        atoms.get_mut(id.index() >> 1)?.as_mut()
     }
 
     fn find(&self, value: &ConditionValue) -> Option<AtomId> {
@@ -119,26 +128,26 @@ impl Atoms {
         }
     }
 
-    /// One use less; the last one forgets the atom.
+    /// Ends one use of an atom. The last one removes it.
     pub fn release(&mut self, id: AtomId) {
         let Some(atom) = self.entry_mut(id) else { return };
         atom.uses -= 1;
         if atom.uses > 0 {
             return;
         }
-        let (atoms, free) = match packed::is_comparison(id) {
+        let (atoms, free) = match id.is_comparison() {
             true => (&mut self.comparisons, &mut self.free_comparisons),
             false => (&mut self.atoms, &mut self.free),
         };
-        let Some(atom) = atoms[(id >> 1) as usize].take() else { return };
-        free.push(id >> 1);
+        let Some(atom) = atoms[id.index() >> 1].take() else { return };
+        free.push(id.as_u32() >> 1);
         match atom.value {
             ConditionValue::AttributeCompared(name, op, ref constant) => {
                 self.attributes.unset_comparison(name, op, constant);
                 self.comparison_ids.remove(&atom.value);
             }
             ConditionValue::ValueOrdered(op, bits) => {
-                self.ordered_values.unset(op, &Constant::Number(bits));
+                Arc::make_mut(&mut self.ordered_values).unset(op, &Constant::Number(bits));
                 self.comparison_ids.remove(&atom.value);
             }
             ConditionValue::Not(_) => {
@@ -147,8 +156,8 @@ impl Atoms {
             ConditionValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
             ConditionValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
             ConditionValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
-            ConditionValue::Text(text) => self.texts.unset_text(&text),
-            ConditionValue::TextNumber(bits) => self.texts.unset_number(bits),
+            ConditionValue::Text(text) => Arc::make_mut(&mut self.texts).unset_text(&text),
+            ConditionValue::TextNumber(bits) => Arc::make_mut(&mut self.texts).unset_number(bits),
             ConditionValue::Value(text) => {
                 self.values.remove(&text);
             }
@@ -181,18 +190,20 @@ impl Atoms {
         self.attributes.compared(message, attribute, atoms);
     }
 
-    /// Returns whether an element satisfies an atom that is a comparison or a negation. What is read for it is added to `visits`.
+    /// Returns whether an element satisfies an atom that is a comparison or a negation. What is read for it is added to
+    /// `visits`.
     pub fn comparison_holds(&self, message: Message<'_>, element: NodeId, id: AtomId, visits: &mut u64) -> bool {
         self.entry(id).is_some_and(|atom| holds(message, element, &atom.value, visits))
     }
 
-    /// Appends the comparisons by order that an element's string-value satisfies; where there are more bounds than some
-    /// keys, those of the keys. What is read for it is added to `visits`.
+    /// Appends the comparisons by order that an element's string-value satisfies; where there are more bounds than a
+    /// table has conditions, those among the table's: `of_table` is the number of its conditions, and its comparisons.
+    /// What is read for it is added to `visits`.
     pub fn ordered_values_of(
         &self,
         message: Message<'_>,
         element: NodeId,
-        keys: (usize, impl Iterator<Item = AtomId>),
+        of_table: (usize, impl Iterator<Item = AtomId>),
         atoms: &mut Vec<AtomId>,
         visits: &mut u64,
     ) {
@@ -200,12 +211,12 @@ impl Atoms {
             return;
         }
         let value = string_value(message, element, visits);
-        if self.ordered_values.len() <= keys.0 {
+        if self.ordered_values.len() <= of_table.0 {
             self.ordered_values.of(&value, atoms);
             return;
         }
         let number = number::parse(&value);
-        atoms.extend(keys.1.filter(|&id| {
+        atoms.extend(of_table.1.filter(|&id| {
             self.entry(id).is_some_and(|atom| match &atom.value {
                 ConditionValue::ValueOrdered(op, bits) => comparisons::is_ordered(*op, number, f64::from_bits(*bits)),
                 _ => false,
@@ -256,12 +267,12 @@ impl Atoms {
         })
     }
 
-    /// Returns bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
         let strings: usize = self
             .atoms
             .iter()
-            .chain(&self.comparisons)
+            .chain(self.comparisons.iter())
             .flatten()
             .map(|atom| match &atom.value {
                 ConditionValue::AttributeText(_, text) => text.len(),
@@ -269,11 +280,11 @@ impl Atoms {
                 _ => 20,
             })
             .sum();
-        strings + self.atoms.capacity() * size_of::<Option<Atom>>() + self.attributes.bytes() + self.texts.bytes()
+        strings + self.atoms.bytes() + self.comparisons.bytes() + self.attributes.bytes() + self.texts.bytes()
     }
 }
 
-fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32 {
+fn insert(atoms: &mut AtomEntries, free: &mut Chunked<u32>, atom: Atom) -> u32 {
     match free.pop() {
         Some(position) => {
             atoms[position as usize] = Some(atom);
@@ -355,8 +366,8 @@ fn string_value_up_to<'a>(
     Some(value)
 }
 
-/// Returns could the string-value be a number? Looks no further than the first character that is not white space, so that
-/// nested elements do not cost the text below them over and over.
+/// Returns whether the string-value could be a number. Looks no further than the first character that is not white space,
+/// so that nested elements do not cost the text below them over and over.
 pub fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
     for node in element..message.document.nodes[element as usize].end {
         *visits += 1;

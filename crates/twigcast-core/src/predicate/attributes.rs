@@ -1,22 +1,24 @@
 //! Which atoms an attribute satisfies: one look-up by its name, and mostly one by its value.
 
+use std::sync::Arc;
+
 use super::comparisons::Comparisons;
-use super::packed::AtomId;
 use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message};
+use crate::ids::AtomId;
 use crate::plan::Constant;
 use crate::query::ast::CompareOp;
 use crate::vocabulary::Name;
 
-/// What queries ask of the attributes of one name.
+/// The atoms about the attributes of one name.
 #[derive(Clone, Debug)]
 struct AttributeTests {
     name: Name,
     /// The next entry with the same local name, [`END`] if there is none.
     next: u32,
     exists: AtomId,
-    values: ComparedValues,
-    comparisons: Option<Box<Comparisons>>,
+    values: Arc<ComparedValues>,
+    comparisons: Option<Arc<Comparisons>>,
 }
 
 const END: u32 = u32::MAX;
@@ -29,7 +31,7 @@ pub(super) struct AttributeAtoms {
     tests: Vec<AttributeTests>,
 }
 
-/// What an attribute may be compared with.
+/// A value that an attribute is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttributeValue<'a> {
     /// Nothing: that there is one will do.
@@ -64,13 +66,7 @@ impl AttributeAtoms {
         if at == END {
             at = self.tests.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
-            self.tests.push(AttributeTests {
-                name,
-                next,
-                exists: NONE,
-                values: ComparedValues::default(),
-                comparisons: None,
-            });
+            self.tests.push(AttributeTests { name, next, exists: NONE, values: Arc::default(), comparisons: None });
         }
         &mut self.tests[at as usize]
     }
@@ -91,34 +87,34 @@ impl AttributeAtoms {
         let asked = self.tests_mut(name);
         match value {
             AttributeValue::Any => asked.exists = atom,
-            AttributeValue::Number(bits) => asked.values.set_number(bits, atom),
-            AttributeValue::Text(text) => asked.values.set_text(text, atom),
+            AttributeValue::Number(bits) => Arc::make_mut(&mut asked.values).set_number(bits, atom),
+            AttributeValue::Text(text) => Arc::make_mut(&mut asked.values).set_text(text, atom),
         }
     }
 
-    /// Returns a value has no atom any more.
+    /// Removes the atom of a value.
     pub(super) fn unset(&mut self, name: Name, value: AttributeValue<'_>) {
         let asked = self.tests_mut(name);
         match value {
             AttributeValue::Any => asked.exists = NONE,
-            AttributeValue::Number(bits) => asked.values.unset_number(bits),
-            AttributeValue::Text(text) => asked.values.unset_text(text),
+            AttributeValue::Number(bits) => Arc::make_mut(&mut asked.values).unset_number(bits),
+            AttributeValue::Text(text) => Arc::make_mut(&mut asked.values).unset_text(text),
         }
     }
 
     /// Sets the atom of a comparison that is no equality.
     pub(super) fn set_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant, atom: AtomId) {
-        self.tests_mut(name).comparisons.get_or_insert_default().set(op, constant, atom);
+        Arc::make_mut(self.tests_mut(name).comparisons.get_or_insert_default()).set(op, constant, atom);
     }
 
-    /// Such a comparison has no atom any more.
+    /// Removes the atom of such a comparison.
     pub(super) fn unset_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant) {
         if let Some(comparisons) = &mut self.tests_mut(name).comparisons {
-            comparisons.unset(op, constant);
+            Arc::make_mut(comparisons).unset(op, constant);
         }
     }
 
-    /// Returns how many such comparisons there are of attributes of a name.
+    /// Returns the number of such comparisons of attributes of a name.
     pub(super) fn bounds(&self, name: Name) -> usize {
         self.tests(name).and_then(|asked| asked.comparisons.as_ref()).map_or(0, |comparisons| comparisons.len())
     }
@@ -144,7 +140,7 @@ impl AttributeAtoms {
         }
     }
 
-    /// Returns bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let values: usize = self
             .tests

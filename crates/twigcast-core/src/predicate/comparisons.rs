@@ -1,9 +1,9 @@
-//! Comparisons of an attribute or a string-value with constants that are no equality: by order, and unequal. Bounds are kept in order, so
-//! what a value satisfies is a stretch of them; of what it is unequal to, one is left out.
+//! Comparisons of an attribute or a string-value with constants that are no equality: by order, and unequal. Bounds are
+//! kept in order, so what a value satisfies is a stretch of them; of what it is unequal to, one is left out.
 
 use std::collections::BTreeMap;
 
-use super::packed::AtomId;
+use crate::ids::AtomId;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;
 use crate::util::number;
@@ -27,7 +27,7 @@ fn ordered(bits: u64) -> u64 {
 }
 
 impl Comparisons {
-    /// Returns how many there are.
+    /// Returns the number of comparisons.
     pub(super) fn len(&self) -> usize {
         let Self { upper, lower, other_texts, other_numbers } = self;
         upper.len() + lower.len() + other_texts.len() + other_numbers.len()
@@ -51,7 +51,7 @@ impl Comparisons {
         }
     }
 
-    /// Returns a comparison has no atom any more.
+    /// Removes the atom of a comparison.
     pub(super) fn unset(&mut self, op: CompareOp, constant: &Constant) {
         match (op, constant) {
             (CompareOp::Less | CompareOp::LessOrEqual, Constant::Number(bits)) => {
@@ -84,7 +84,7 @@ impl Comparisons {
         }
     }
 
-    /// Returns bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let texts: usize = self.other_texts.keys().map(|text| text.len() + 40).sum();
         texts + (self.upper.len() + self.lower.len()) * 32 + self.other_numbers.len() * 24
@@ -130,7 +130,7 @@ mod tests {
             for (atom, (op, constant)) in all.iter().enumerate() {
                 comparisons.unset(*op, constant);
                 if atom % kept == 0 {
-                    comparisons.set(*op, constant, atom as AtomId);
+                    comparisons.set(*op, constant, AtomId::new(atom));
                 }
             }
             for value in
@@ -142,7 +142,7 @@ mod tests {
                 let chosen = all.iter().enumerate().filter(|(atom, _)| atom % kept == 0);
                 let expected: Vec<_> = chosen
                     .filter(|(_, (op, constant))| holds(*op, value, constant))
-                    .map(|(atom, _)| atom as AtomId)
+                    .map(|(atom, _)| AtomId::new(atom))
                     .collect();
                 assert_eq!(atoms, expected, "{value:?}");
             }

@@ -1,16 +1,17 @@
-//! At which levels above an element atoms hold: whether a key holds, of an ancestor as of the element itself, is then told
-//! by one bit, without a set of keys made for each element.
+//! The levels above an element at which atoms hold: one bit says then whether a condition holds, of an ancestor as of the
+//! element itself, without a set of conditions for each element.
 //!
 //! An atom has a word, with a bit for each level. A distance is a mask of such words: one bit, that of the element so many
 //! levels up or on that level. So what changes from one element to the next are the words of the
 //! few atoms of those that are left and entered.
 
-use super::packed::{AtomId, CONTENT_SLOT, LEVEL_SLOTS, PackedCondition, SLOTS, slot_of};
+use super::packed::{CONTENT_SLOT, LEVEL_SLOTS, PackedCondition, SLOTS, slot_of};
 use crate::document::NodeId;
+use crate::ids::AtomId;
 
 /// Elements on this level and all below it share a bit.
 const DEEP: usize = 31;
-/// The bit of what the text of the element in hand satisfies: no element is on level 0.
+/// The bit of what the text of the current element satisfies: no element is on level 0.
 const CONTENT: u32 = 1;
 /// From this level on, all that distances lead up to is deep as well.
 const LEVELS: usize = DEEP + LEVEL_SLOTS as usize;
@@ -47,21 +48,21 @@ const fn masks() -> [[u32; SLOTS]; LEVELS] {
     masks
 }
 
-/// An element of the lineage and the range of its atoms.
+/// A current element or ancestor, and the range of its atoms.
 type OpenLevel = (NodeId, (u32, u32));
 
-/// See the module's documentation.
+/// The levels at which each atom holds, for one element at a time.
 #[derive(Debug, Default)]
 pub struct AtomLevels {
     /// By half the number of the atom, from the beginning again where there are more. A power of two of words.
     words: Box<[u32]>,
     /// No two atoms share a word.
     has_all: bool,
-    /// The element in hand and its ancestors, from the root element down.
+    /// The current element and its ancestors, from the root element down.
     open: Vec<OpenLevel>,
     /// Words in which the bit of deep levels is set.
     deep: Vec<u32>,
-    /// The range of the atoms of the text of the element in hand, as far as they have been told.
+    /// The range of the atoms of the text of the current element, once they have been pushed.
     content: (u32, u32),
 }
 
@@ -71,28 +72,31 @@ fn slice(atoms: &[AtomId], (start, end): (u32, u32)) -> &[AtomId] {
 }
 
 impl AtomLevels {
-    /// Begin with a message: none of so many atoms holds anywhere. Those that were told are still those that were.
+    /// Begins with a message, in which no atom holds yet. `attributes` and `content` are the lists that ranges refer
+    /// to.
     pub fn reset(&mut self, attributes: &[AtomId], content: &[AtomId]) {
         self.leave(&[], attributes, content);
     }
 
-    /// Make room for atoms below a number. Nothing may have been told yet.
+    /// Makes the table large enough for atoms below an id. No atom may have been pushed yet.
     fn reserve(&mut self, bound: AtomId) {
-        let words = (bound as usize / 2 + 1).next_power_of_two().clamp(64, WORDS_MAX);
+        let words = (bound.index() / 2 + 1).next_power_of_two().clamp(64, WORDS_MAX);
         if words > self.words.len() {
             self.words = vec![0; words].into();
         }
-        self.has_all = bound as usize / 2 < self.words.len();
+        self.has_all = bound.index() / 2 < self.words.len();
     }
 
     #[inline]
     fn word(&mut self, atom: AtomId) -> &mut u32 {
         let last = self.words.len() - 1;
-        &mut self.words[(atom >> 1) as usize & last]
+        &mut self.words[atom.index() >> 1 & last]
     }
 
-    /// Go on to an element, which is the last of `lineage`: what does not lead to it is left. `attributes` and `content` are
-    /// all atoms found so far, `bound` is above them. How many elements of the lineage have been told.
+    /// Goes on to an element, which is the last of `ancestors`: elements that do not lead to it are left. `attributes`
+    /// and `content` are all atoms found so far, `bound` is above them.
+    ///
+    /// Returns how many of the ancestors have had their atoms pushed already.
     pub fn enter(&mut self, ancestors: &[NodeId], bound: AtomId, attributes: &[AtomId], content: &[AtomId]) -> usize {
         let is_there =
             self.open.len() == ancestors.len() && self.open.last().map(|open| open.0) == ancestors.last().copied();
@@ -111,7 +115,7 @@ impl AtomLevels {
         }
         while let Some(&(element, range)) = self.open.last() {
             let level = self.open.len();
-            // Elements have one lineage, so if one is the same, all above it are.
+            // If an ancestor is the same, all above it are.
             if ancestors.get(level - 1) == Some(&element) {
                 break;
             }
@@ -127,7 +131,7 @@ impl AtomLevels {
         }
     }
 
-    /// Tell the atoms that hold at the next element of the lineage, a range of all.
+    /// Adds the atoms that hold at the next of the ancestors, a range of all.
     pub fn push(&mut self, element: NodeId, range: (u32, u32), attributes: &[AtomId]) {
         self.open.push((element, range));
         let level = self.open.len();
@@ -137,31 +141,31 @@ impl AtomLevels {
             *word |= bit(level);
             if level >= DEEP && is_new {
                 let last = self.words.len() as u32 - 1;
-                self.deep.push(atom >> 1 & last);
+                self.deep.push(atom.as_u32() >> 1 & last);
             }
         }
     }
 
-    /// Tell the atoms that the text of the element in hand satisfies, a range of all.
+    /// Adds the atoms that the text of the current element satisfies, a range of all.
     pub fn push_content(&mut self, range: (u32, u32), content: &[AtomId]) {
         self.content = range;
         slice(content, range).iter().for_each(|&atom| *self.word(atom) |= CONTENT);
     }
 
-    /// Does [`HeldConditions::hold`] tell the truth? If not, keys that do not hold may seem to.
+    /// Returns whether [`HeldConditions::hold`] is exact. If not, conditions that do not hold may seem to.
     #[inline]
     pub fn is_exact(&self) -> bool {
         self.has_all && self.open.len() < DEEP
     }
 
-    /// What holds for the element in hand.
+    /// Returns what holds at the current element and its ancestors.
     #[inline]
-    pub fn keys(&self) -> HeldConditions<'_> {
+    pub fn held(&self) -> HeldConditions<'_> {
         HeldConditions { words: &self.words, masks: &MASKS[self.open.len().min(LEVELS - 1)] }
     }
 }
 
-/// The keys that hold for an element. Comparisons and negations are not among them.
+/// The conditions that hold for an element. Comparisons and negations are not among them.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldConditions<'a> {
     words: &'a [u32],
@@ -169,11 +173,11 @@ pub struct HeldConditions<'a> {
 }
 
 impl HeldConditions<'_> {
-    /// Does a key hold? See [`AtomLevels::is_exact`].
+    /// Returns whether a condition holds. See [`AtomLevels::is_exact`].
     #[inline]
-    pub fn hold(self, key: PackedCondition) -> bool {
-        let word = self.words[(key >> 1) as usize & (self.words.len() - 1)];
-        word & self.masks[slot_of(key)] != 0
+    pub fn hold(self, condition: PackedCondition) -> bool {
+        let word = self.words[(condition >> 1) as usize & (self.words.len() - 1)];
+        word & self.masks[slot_of(condition)] != 0
     }
 }
 
@@ -182,21 +186,19 @@ mod tests {
     use super::*;
     use crate::plan::Distance;
     use crate::predicate::packed::{pack, pack_content};
+    use crate::testing::Random;
 
-    /// Walks through trees: what the bits tell of keys is what a look at each element tells.
+    /// Walks through trees: what the bits tell of conditions is what a look at each element tells.
     #[test]
     fn keys_hold_where_an_element_of_the_lineage_has_the_atom() {
         for seed in 1..40_u32 {
             println!("seed {seed}");
-            let mut state = u64::from(seed);
-            let mut random = move |bound: usize| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) as usize % bound
-            };
+            let mut random = Random(u64::from(seed));
             // Some have more atoms than there are words, some go deeper than there are bits.
             let bound = if seed % 3 == 0 { 2 * WORDS_MAX as u32 + 40 } else { 40 };
             let depth_max = if seed % 4 == 0 { 80 } else { 12 };
-            let atoms: Vec<AtomId> = (1..20).chain(bound / 2 - 20..bound / 2).map(|half| half * 2).collect();
+            let atoms: Vec<AtomId> =
+                (1..20).chain(bound / 2 - 20..bound / 2).map(|half| AtomId::from_u32(half * 2)).collect();
             let mut levels = AtomLevels::default();
             let (mut attributes, mut content) = (Vec::new(), Vec::new());
             let mut exact = 0;
@@ -205,30 +207,30 @@ mod tests {
                 (attributes, content) = (Vec::new(), Vec::new());
                 let mut ancestors: Vec<(NodeId, (u32, u32))> = Vec::new();
                 for element in 1..400 {
-                    ancestors.truncate(ancestors.len().saturating_sub(random(4)).min(depth_max));
-                    for step in 0..=random(3) as u32 {
+                    ancestors.truncate(ancestors.len().saturating_sub(random.below(4)).min(depth_max));
+                    for step in 0..=random.below(3) as u32 {
                         let start = attributes.len() as u32;
-                        (0..random(4)).for_each(|_| attributes.push(atoms[random(atoms.len())]));
+                        (0..random.below(4)).for_each(|_| attributes.push(atoms[random.below(atoms.len())]));
                         ancestors.push((element * 4 + step, (start, attributes.len() as u32)));
                     }
                     let elements: Vec<NodeId> = ancestors.iter().map(|open| open.0).collect();
-                    let pushed = levels.enter(&elements, bound, &attributes, &content);
+                    let pushed = levels.enter(&elements, AtomId::from_u32(bound), &attributes, &content);
                     for &(element, range) in &ancestors[pushed..] {
                         levels.push(element, range, &attributes);
                     }
                     let own = content.len() as u32;
-                    if random(2) == 0 {
-                        (0..random(3)).for_each(|_| content.push(atoms[random(atoms.len())]));
+                    if random.below(2) == 0 {
+                        (0..random.below(3)).for_each(|_| content.push(atoms[random.below(atoms.len())]));
                         levels.push_content((own, content.len() as u32), &content);
                     }
-                    let (is_exact, keys) = (levels.is_exact(), levels.keys());
+                    let (is_exact, held) = (levels.is_exact(), levels.held());
                     exact += usize::from(is_exact);
                     for &atom in &atoms {
                         let has = |at: usize| slice(&attributes, ancestors[at].1).contains(&atom);
                         let depth = ancestors.len();
-                        let check = |key, holds: bool| {
-                            let pushed = keys.hold(key);
-                            assert!(if is_exact { pushed == holds } else { pushed || !holds }, "{key:x} {depth}");
+                        let check = |condition, holds: bool| {
+                            let pushed = held.hold(condition);
+                            assert!(if is_exact { pushed == holds } else { pushed || !holds }, "{condition:x} {depth}");
                         };
                         for up in 0..=Distance::UP_MAX {
                             check(pack(Distance::Up(up as u16), atom), up < depth && has(depth - 1 - up));

@@ -1,56 +1,65 @@
-//! Keys in one word: which element is tested, and which atom it must satisfy.
+//! Value conditions in one word: which element is tested, and which atom it must satisfy.
 
+use crate::ids::AtomId;
 use crate::plan::Distance;
 
-/// Number of an atom. Odd: one that compares by order or inequality, or negates; these are many that hold at once, so
-/// they are looked up only where some key is one.
-pub type AtomId = u32;
+impl AtomId {
+    /// In place of an atom: there is none.
+    pub const NONE: Self = Self::from_u32(0);
 
-/// Returns whether the atom is one of those that hold in great numbers.
-#[inline]
-pub fn is_comparison(atom: AtomId) -> bool {
-    atom & 1 == 1
+    /// Returns whether the atom compares by order or inequality, or negates. Many of these hold at once, so they are looked
+    /// up only where some condition is one. Their ids are odd.
+    #[inline]
+    pub fn is_comparison(self) -> bool {
+        self.as_u32() & 1 == 1
+    }
 }
 
 /// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
 pub type PackedCondition = u32;
 
+/// Returns whether the atom of a condition [is a comparison](AtomId::is_comparison).
+#[inline]
+pub fn is_comparison(condition: PackedCondition) -> bool {
+    condition & 1 == 1
+}
+
 const ATOM_BITS: u32 = 26;
-/// Atoms from this number on have no packed key of their own; what waits for them is not looked up but tested.
-pub const ATOMS_MAX: AtomId = (1 << ATOM_BITS) - 1;
+/// Atoms from this number on have no packed condition of their own; what waits for them is not looked up but tested.
+pub const ATOMS_MAX: AtomId = AtomId::from_u32((1 << ATOM_BITS) - 1);
 /// Queries from this number on are not looked up but tested: so many always have room in a table.
 pub const QUERIES_MAX: u32 = 1 << 28;
 
-/// Distance and atom in one word.
+/// Packs a distance and an atom.
 #[inline]
 pub fn pack(distance: Distance, atom: AtomId) -> PackedCondition {
-    slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
+    slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX).as_u32()
 }
 
-/// Returns a key with the distance of another, of which the atom is 0.
+/// Returns a condition with the distance of another, of which the atom is 0.
 #[inline]
 pub fn with_prefix(prefix: PackedCondition, atom: AtomId) -> PackedCondition {
-    prefix | atom.min(ATOMS_MAX)
+    prefix | atom.min(ATOMS_MAX).as_u32()
 }
 
-/// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
+/// Returns the distance and the atom of a condition; for one about the accepting element's text, distance 0.
 #[inline]
-pub fn unpack(key: PackedCondition) -> (Distance, AtomId) {
-    let distance = match key >> ATOM_BITS {
+pub fn unpack(condition: PackedCondition) -> (Distance, AtomId) {
+    let distance = match condition >> ATOM_BITS {
         CONTENT_SLOT => Distance::Up(0),
         slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
         slot => Distance::Up(slot as u16),
     };
-    (distance, key & ATOMS_MAX)
+    (distance, AtomId::from_u32(condition & ATOMS_MAX.as_u32()))
 }
 
-/// Returns which of the distances a key has.
+/// Returns the number of the distance of a packed condition.
 #[inline]
-pub(super) fn slot_of(key: PackedCondition) -> usize {
-    (key >> ATOM_BITS) as usize
+pub(super) fn slot_of(condition: PackedCondition) -> usize {
+    (condition >> ATOM_BITS) as usize
 }
 
-/// Returns distances take 6 bits.
+/// Returns the number of a distance, which takes 6 bits.
 fn slot(distance: Distance) -> u32 {
     match distance {
         Distance::Up(levels) => u32::from(levels),
@@ -58,22 +67,22 @@ fn slot(distance: Distance) -> u32 {
     }
 }
 
-/// How many distances there may be.
+/// The number of distances.
 pub(super) const SLOTS: usize = 1 << (32 - ATOM_BITS);
 /// Levels count from here; 0 is none.
 pub(super) const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
-/// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
+/// The number of the distance of atoms about the text of the accepting element, since these cost more to find than attributes.
 pub(super) const CONTENT_SLOT: u32 = 62;
 
 /// Returns an atom about the accepting element's text, packed.
 pub fn pack_content(atom: AtomId) -> PackedCondition {
-    CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
+    CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX).as_u32()
 }
 
-/// Returns whether the key is about the accepting element's text.
+/// Returns whether the condition is about the accepting element's text.
 #[inline]
-pub fn is_content(key: PackedCondition) -> bool {
-    key >> ATOM_BITS == CONTENT_SLOT
+pub fn is_content(condition: PackedCondition) -> bool {
+    condition >> ATOM_BITS == CONTENT_SLOT
 }
 
 /// A set of distances, with the accepting element's text as one of them.
@@ -81,17 +90,17 @@ pub fn is_content(key: PackedCondition) -> bool {
 pub struct Distances(u64);
 
 impl Distances {
-    /// Returns those of both sets.
+    /// Returns the distances that are in either set.
     #[inline]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn insert(&mut self, key: PackedCondition) {
-        self.0 |= 1 << (key >> ATOM_BITS);
+    pub(super) fn insert(&mut self, condition: PackedCondition) {
+        self.0 |= 1 << (condition >> ATOM_BITS);
     }
 
-    /// Returns those members, packed with atom 0, at which the element `up` levels up stands, which is on `level`.
+    /// Returns the members, packed with atom 0, that lead to the element which is `up` levels up and on `level`.
     #[inline]
     pub fn prefixes(self, up: usize, level: usize) -> Prefixes {
         let mut prefixes = Prefixes::default();
@@ -104,8 +113,8 @@ impl Distances {
         prefixes
     }
 
-    /// Returns the members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
-    /// distance packed with atom 0.
+    /// Returns the members that lead to ancestors of an element on `level` by a known distance: how many levels up it is,
+    /// and the distance packed with atom 0.
     pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedCondition)> {
         let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT);
         std::iter::from_fn(move || {
@@ -146,14 +155,14 @@ impl Distances {
 /// Up to two distances, packed with atom 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prefixes {
-    keys: [PackedCondition; 2],
+    conditions: [PackedCondition; 2],
     count: usize,
 }
 
 impl Prefixes {
     #[inline]
     fn add(&mut self, expected: Distances, slot: u32) {
-        self.keys[self.count] = slot << ATOM_BITS;
+        self.conditions[self.count] = slot << ATOM_BITS;
         self.count += (expected.0 >> slot & 1) as usize;
     }
 }
@@ -163,6 +172,6 @@ impl std::ops::Deref for Prefixes {
 
     #[inline]
     fn deref(&self) -> &[PackedCondition] {
-        &self.keys[..self.count]
+        &self.conditions[..self.count]
     }
 }

@@ -1,20 +1,20 @@
-//! What waits for the keys that an element of some shape has: the lists of the keys, without those whose branch does not
-//! hold there.
+//! Lists of waiters by shape: the lists of the conditions that an element has, without those whose branch does not hold
+//! there.
 //!
-//! What holds below elements of a shape is always the same. So what is left of the lists is remembered, as one list; where
-//! the same keys come again at such an element, neither the table is looked at nor any branch.
+//! What holds below elements of a shape is always the same. So what is left of the lists is stored, as one list; where
+//! the same conditions come again at such an element, neither the table nor any branch is looked at.
 
 use super::packed::PackedCondition;
 use super::trigger_table::TriggerTable;
 use super::waiters::{MultiConditionWaiters, WaitList, Waiter, WaiterKind};
-use crate::ids::ShapeId;
+use crate::ids::{BranchId, ShapeId};
 use crate::util::hash_index::{HashIndex, SeededHasher};
 
-/// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.
+/// Lists longer than this are not stored if less than a quarter of them falls away.
 const KEPT_WORDS_MAX: usize = 64;
-/// In place of the length of a list: it is gone through each time.
-const AS_IT_IS: u32 = u32::MAX;
-/// Words of an entry before its keys.
+/// In place of the length of a list: no list is stored, since too little falls away. The table is looked at each time.
+const NOT_STORED: u32 = u32::MAX;
+/// Words of an entry before its conditions.
 const HEAD: usize = 4;
 /// Words of a line of the processor's cache.
 const LINE_WORDS: usize = 16;
@@ -22,58 +22,58 @@ const LINE_WORDS: usize = 16;
 /// The lists that are known so far. See the module's documentation.
 #[derive(Debug, Default)]
 pub struct ShapeWaitLists {
-    /// Where entries begin in `words`.
+    /// The indexes in `words` at which entries begin, by hash.
     index: HashIndex,
     hashing: SeededHasher,
-    /// Entries. What they are found by: the table's stamp (two words), the shape, the number of keys, the keys. And the
-    /// list: how many words there are (or [`AS_IT_IS`]), how many of them are queries of which nothing else is asked, these,
-    /// and then the others.
+    /// Entries. What they are found by: the table's revision (two words), the shape, the number of conditions, the
+    /// conditions. And the list: how many words there are (or [`NOT_STORED`]), how many of them are queries of which
+    /// nothing else is asked, these, and then the others.
     words: Vec<u32>,
-    /// Scratch: those that ask for nothing but a further key, and the others.
+    /// Scratch: those that ask for nothing but a further condition, and the others.
     also: Vec<u32>,
     others: Vec<u32>,
 }
 
-/// What is looked for: the table, keys of it, and the shape.
+/// The three things that a list is found by: the table, the conditions that are looked up in it, and the shape.
 pub type ShapeLookup<'a> = (&'a TriggerTable, &'a [PackedCondition], ShapeId);
 
-fn stamp_words(table: &TriggerTable) -> [u32; 2] {
-    let stamp = table.stamp();
-    [stamp as u32, (stamp >> 32) as u32]
+fn revision_words(table: &TriggerTable) -> [u32; 2] {
+    let revision = table.revision();
+    [revision as u32, (revision >> 32) as u32]
 }
 
 impl ShapeWaitLists {
-    /// Forget all.
+    /// Removes all lists.
     pub fn clear(&mut self) {
         self.index.clear();
         self.words.clear();
     }
 
-    /// Bytes in use, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         self.index.bytes() + self.words.len() * 4
     }
 
-    /// By what it is found.
+    /// Returns the hash of what a list is found by.
     #[inline]
-    pub fn hash(&self, (table, keys, shape): ShapeLookup<'_>) -> u32 {
-        self.hashing.of(table.stamp(), shape.as_u32(), keys)
+    pub fn hash(&self, (table, conditions, shape): ShapeLookup<'_>) -> u32 {
+        self.hashing.of(table.revision(), shape.as_u32(), conditions)
     }
 
-    /// Look at what [`Self::candidate`] needs for all of many, before the first is waited for: what is not in the
-    /// processor's cache comes in at the same time.
+    /// Reads what [`Self::candidate`] needs for many hashes, before the first is waited for: what is not in the
+    /// processor's cache arrives at the same time.
     #[inline]
     pub fn prefetch_hashes(&self, hashes: impl Iterator<Item = u32>) {
         std::hint::black_box(hashes.fold(0, |seen, hash| seen ^ self.index.prefetch(hash)));
     }
 
-    /// Where it may stand.
+    /// Returns the likely position of the entry with a hash.
     #[inline]
     pub fn candidate(&self, hash: u32) -> Option<u32> {
         self.index.with_hash(hash).next()
     }
 
-    /// The same for [`Self::find`].
+    /// Reads what [`Self::find`] needs for many candidates.
     #[inline]
     pub fn prefetch_candidates(&self, candidates: impl Iterator<Item = u32>) {
         let last = self.words.len().saturating_sub(1);
@@ -84,23 +84,23 @@ impl ShapeWaitLists {
         std::hint::black_box(seen);
     }
 
-    /// Where the list of an entry begins, if that is the one looked for.
+    /// Returns where the list of an entry begins, if it is the one that is sought.
     #[inline]
-    fn list_at(&self, at: u32, (table, keys, shape): ShapeLookup<'_>) -> Option<u32> {
+    fn list_at(&self, at: u32, (table, conditions, shape): ShapeLookup<'_>) -> Option<u32> {
         let entry = &self.words[at as usize..];
         let (head, rest) = entry.split_first_chunk::<HEAD>()?;
-        let [low, high] = stamp_words(table);
-        let is_it = *head == [low, high, shape.as_u32(), keys.len() as u32] && rest.len() > keys.len();
-        // Key by key: they are few.
-        (is_it && rest.iter().zip(keys).all(|(existing, key)| existing == key)).then(|| at + (HEAD + keys.len()) as u32)
+        let [low, high] = revision_words(table);
+        let is_it = *head == [low, high, shape.as_u32(), conditions.len() as u32] && rest.len() > conditions.len();
+        // One by one: they are few.
+        (is_it && rest.iter().zip(conditions).all(|(existing, condition)| existing == condition))
+            .then(|| at + (HEAD + conditions.len()) as u32)
     }
 
-    /// Where the list for some keys of a table at elements of a shape begins, if it is known; first looked for at the
-    /// candidate.
+    /// Returns where the list that is sought begins, if there is one. It is looked for at the candidate first.
     #[inline]
     pub fn find(&self, sought: ShapeLookup<'_>, hash: u32, candidate: u32) -> Option<u32> {
         let list = self.list_at(candidate, sought).or_else(|| self.entry(sought, hash))?;
-        (self.words[list as usize] != AS_IT_IS).then_some(list)
+        (self.words[list as usize] != NOT_STORED).then_some(list)
     }
 
     #[cold]
@@ -108,7 +108,7 @@ impl ShapeWaitLists {
         self.index.with_hash(hash).find_map(|at| self.list_at(at, sought))
     }
 
-    /// The list that begins at a place.
+    /// Returns the list that begins at an index.
     #[inline]
     pub fn get(&self, start: u32) -> WaitList<'_> {
         let start = start as usize;
@@ -117,33 +117,41 @@ impl ShapeWaitLists {
         WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
     }
 
-    /// Remember what is left of what waits at some places of a table, which are those of the keys, at elements of a shape
-    /// where a branch holds if `holds` says so; where it begins. `None` if it is to be gone through as it is.
+    /// Stores what is left of the lists at some positions of a table, those of the looked-up conditions, at elements of a
+    /// shape where a branch holds if `holds` says so.
+    ///
+    /// Returns where the new list begins; `None` if storing it does not pay.
     pub fn insert(
         &mut self,
         sought: ShapeLookup<'_>,
         positions: &[u32],
-        mut holds: impl FnMut(u32) -> bool,
+        mut holds: impl FnMut(BranchId) -> bool,
     ) -> Option<u32> {
-        let (table, keys, shape) = sought;
-        let hash = self.hashing.of(table.stamp(), shape.as_u32(), keys);
+        let (table, conditions, shape) = sought;
+        let hash = self.hashing.of(table.revision(), shape.as_u32(), conditions);
         let at = self.words.len();
         if at >= (u32::MAX / 2) as usize || self.entry(sought, hash).is_some() {
             return None;
         }
-        self.words.extend(stamp_words(table));
-        self.words.extend([shape.as_u32(), keys.len() as u32]);
-        self.words.extend_from_slice(keys);
+        self.words.extend(revision_words(table));
+        self.words.extend([shape.as_u32(), conditions.len() as u32]);
+        self.words.extend_from_slice(conditions);
         let list = self.append(table, positions, &mut holds);
         if list.is_none() {
-            self.words.push(AS_IT_IS);
+            self.words.push(NOT_STORED);
         }
         self.index.insert(hash, at as u32);
         list
     }
 
-    /// Append what is left of some lists, as one; where it begins. `None`, and nothing is appended, if it is not worth it.
-    fn append(&mut self, table: &TriggerTable, positions: &[u32], holds: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+    /// Appends what is left of some lists, as one. Returns where it begins; `None`, and nothing is appended, if that
+    /// does not pay.
+    fn append(
+        &mut self,
+        table: &TriggerTable,
+        positions: &[u32],
+        holds: &mut impl FnMut(BranchId) -> bool,
+    ) -> Option<u32> {
         let start = self.words.len();
         self.words.extend([0, 0]);
         let mut length = 0;
@@ -154,9 +162,10 @@ impl ShapeWaitLists {
             let list = table.get(position);
             length += list.satisfied.len() + list.multi_condition.words.len();
             words.extend(list.satisfied());
-            for waiting in list.multi_condition.filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
+            for waiting in
+                list.multi_condition.filter(|waiting| waiting.below == BranchId::NONE || holds(waiting.below))
             {
-                let left = Waiter { below: None, ..waiting };
+                let left = Waiter { below: BranchId::NONE, ..waiting };
                 match left.kind() {
                     WaiterKind::Lone => words.push(left.query),
                     WaiterKind::Also => left.write(also),

@@ -6,17 +6,18 @@ use super::packed::{ATOMS_MAX, pack, pack_content, unpack};
 use super::shape_lists::ShapeWaitLists;
 use super::trigger_table::TriggerTable;
 use super::waiters::{IndexedTrigger, Waiter};
-use crate::ids::ShapeId;
+use crate::ids::{AtomId, BranchId, ShapeId};
 use crate::plan::Distance;
+use crate::testing::Random;
 
 fn entry(n: u32) -> IndexedTrigger {
     let distance = if n.is_multiple_of(7) { Distance::Level(3) } else { Distance::Up((n % 5) as u16) };
     IndexedTrigger {
-        key: pack(distance, n / 3 + 1),
+        condition: pack(distance, AtomId::from_u32(n / 3 + 1)),
         waiting: Waiter {
             query: n,
             also: NonZeroU32::new(n % 2 * 77),
-            below: NonZeroU32::new(n % 5 / 3 * n),
+            below: BranchId::from_u32(n % 5 / 3 * n),
             trigger: n.is_multiple_of(3).then_some(2 * n),
         },
     }
@@ -25,14 +26,19 @@ fn entry(n: u32) -> IndexedTrigger {
 fn check(table: &TriggerTable, live: &[IndexedTrigger]) {
     for distance in (0..6).map(Distance::Up).chain([Distance::Level(3), Distance::Level(2)]) {
         for atom in 0..200 {
-            let key = pack(distance, atom);
-            let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
-            let mut kept = vec![key];
+            let condition = pack(distance, AtomId::from_u32(atom));
+            let mut expected: Vec<_> = live.iter().filter(|e| e.condition == condition).map(|e| e.waiting).collect();
+            let mut kept = vec![condition];
             table.select(&mut kept);
             let mut atoms = Vec::new();
             for position in &kept {
                 let list = table.get(position);
-                atoms.extend(list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }));
+                atoms.extend(list.satisfied().map(|query| Waiter {
+                    query,
+                    also: None,
+                    below: BranchId::NONE,
+                    trigger: None,
+                }));
                 atoms.extend(list.multi_condition);
             }
             expected.sort_unstable();
@@ -47,7 +53,7 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
     let mut live: Vec<_> = (0..500).map(entry).collect();
     let mut table = TriggerTable::new(live.clone());
     check(&table, &live);
-    let prefix = |distance| pack(distance, 0);
+    let prefix = |distance| pack(distance, AtomId::NONE);
     let distances = table.distances();
     assert_eq!(*distances.prefixes(4, 1), [prefix(Distance::Up(4))]);
     assert_eq!(*distances.prefixes(5, 3), [prefix(Distance::Level(3))]);
@@ -75,8 +81,8 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
 #[test]
 fn long_lists_grow_and_shrink_within_their_memory() {
     let long = |n| IndexedTrigger {
-        key: pack(Distance::Up(u16::from(n % 50 == 0)), 5),
-        waiting: Waiter { query: n, also: None, below: None, trigger: (n % 4 == 0).then_some(n) },
+        condition: pack(Distance::Up(u16::from(n % 50 == 0)), AtomId::from_u32(5)),
+        waiting: Waiter { query: n, also: None, below: BranchId::NONE, trigger: (n % 4 == 0).then_some(n) },
     };
     let mut table = TriggerTable::default();
     let mut sizes = Vec::new();
@@ -98,9 +104,9 @@ fn long_lists_grow_and_shrink_within_their_memory() {
 
 #[test]
 fn atoms_beyond_the_last_share_a_key_that_nothing_waits_for() {
-    assert_eq!(pack(Distance::Up(3), u32::MAX), pack(Distance::Up(3), ATOMS_MAX));
-    assert_eq!(unpack(pack(Distance::Level(3), 9)), (Distance::Level(3), 9));
-    assert_eq!(unpack(pack_content(9)), (Distance::Up(0), 9));
+    assert_eq!(pack(Distance::Up(3), AtomId::from_u32(u32::MAX)), pack(Distance::Up(3), ATOMS_MAX));
+    assert_eq!(unpack(pack(Distance::Level(3), AtomId::from_u32(9))), (Distance::Level(3), AtomId::from_u32(9)));
+    assert_eq!(unpack(pack_content(AtomId::from_u32(9))), (Distance::Up(0), AtomId::from_u32(9)));
 }
 
 /// What is left of a list at elements of a shape is what a look at each entry leaves, as long as the table does not change.
@@ -108,37 +114,39 @@ fn atoms_beyond_the_last_share_a_key_that_nothing_waits_for() {
 fn lists_are_narrowed_down_to_what_holds() {
     for seed in 1..30_u64 {
         println!("seed {seed}");
-        let mut state = seed;
-        let mut random = move |bound: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 33) % bound) as u32
-        };
+        let mut random = Random(seed);
         let mut table = TriggerTable::default();
         let mut narrowed = ShapeWaitLists::default();
         let mut live: Vec<IndexedTrigger> = Vec::new();
         let mut existing = 0;
         for query in 0..600 {
-            let mut some = |of: u64| NonZeroU32::new(if random(2) == 0 { 1 + random(of) } else { 0 });
+            let mut some = |of: u32| NonZeroU32::new(if random.below(2) == 0 { 1 + random.below(of) } else { 0 });
             let waiting = Waiter {
                 query,
                 also: some(9).filter(|n| n.get() > 5),
-                below: some(8),
+                below: BranchId::from_u32(some(8).map_or(0, NonZeroU32::get)),
                 trigger: some(20).map(u32::from),
             };
             let waiting = Waiter { trigger: waiting.trigger.filter(|&number| number > 15), ..waiting };
-            live.push(IndexedTrigger { key: pack(Distance::Up(0), 1 + random(4)), waiting });
+            live.push(IndexedTrigger {
+                condition: pack(Distance::Up(0), AtomId::from_u32(1 + random.below(4))),
+                waiting,
+            });
             table.insert(live[live.len() - 1]);
-            if random(3) == 0 {
-                assert!(table.remove(live.swap_remove(random(live.len() as u64) as usize)));
+            if random.below(3) == 0 {
+                assert!(table.remove(live.swap_remove(random.below(live.len() as u64) as usize)));
             }
-            let shape = random(3);
-            let keys: Vec<_> = (1..6).filter(|_| random(2) == 0).map(|atom| pack(Distance::Up(0), atom)).collect();
+            let shape = random.below(3);
+            let conditions: Vec<_> = (1..6)
+                .filter(|_| random.below(2) == 0)
+                .map(|atom| pack(Distance::Up(0), AtomId::from_u32(atom)))
+                .collect();
             // Of shape 0 nothing holds, of the others some of the branches.
-            let holds = |branch: u32| shape > 0 && branch.is_multiple_of(shape + 2);
+            let holds = |branch: BranchId| shape > 0 && branch.as_u32().is_multiple_of(shape + 2);
             for _ in 0..2 {
-                let mut positions = keys.clone();
+                let mut positions = conditions.clone();
                 table.select(&mut positions);
-                let sought = (&table, &keys[..], ShapeId::from_u32(shape));
+                let sought = (&table, &conditions[..], ShapeId::from_u32(shape));
                 let hash = narrowed.hash(sought);
                 let candidate = narrowed.candidate(hash);
                 let start = candidate
@@ -147,13 +155,15 @@ fn lists_are_narrowed_down_to_what_holds() {
                 let Some(start) = start else { continue };
                 existing += 1;
                 let list = narrowed.get(start);
-                let mut atoms: Vec<_> =
-                    list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }).collect();
+                let mut atoms: Vec<_> = list
+                    .satisfied()
+                    .map(|query| Waiter { query, also: None, below: BranchId::NONE, trigger: None })
+                    .collect();
                 atoms.extend(list.multi_condition);
-                let here = live.iter().filter(|entry| keys.contains(&entry.key)).map(|entry| entry.waiting);
+                let here = live.iter().filter(|entry| conditions.contains(&entry.condition)).map(|entry| entry.waiting);
                 let mut expected: Vec<_> = here
-                    .filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
-                    .map(|waiting| Waiter { below: None, ..waiting })
+                    .filter(|waiting| waiting.below == BranchId::NONE || holds(waiting.below))
+                    .map(|waiting| Waiter { below: BranchId::NONE, ..waiting })
                     .collect();
                 atoms.sort_unstable();
                 expected.sort_unstable();

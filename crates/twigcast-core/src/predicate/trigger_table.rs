@@ -1,20 +1,23 @@
-//! The triggers of one automaton state by the key they wait for.
+//! The triggers of one automaton state by the condition they wait for.
 
+use crate::ids::{AtomId, BranchId};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::packed::{self, AtomId, Distances, PackedCondition};
+use super::packed::{self, Distances, PackedCondition};
 use super::waiters::{IndexedTrigger, MultiConditionWaiters, WaitList, Waiter, WaiterKind};
 
-/// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
-/// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
-/// not there, mostly one bucket for one that is (a lone query stands in the bucket itself), and one list.
+/// An open hash table from packed value conditions to lists of waiters.
+///
+/// There are many tables, and most lookups go to one that is not in the processor's cache, so what counts is how few
+/// lines of it a lookup touches: a bit of the filter for a condition that is not there, mostly one bucket for one that is (a
+/// lone query stands in the bucket itself), and one list.
 #[derive(Clone, Debug, Default)]
 pub struct TriggerTable {
-    /// A bit for each key, several keys sharing one now and then. A power of two of words.
+    /// A bit for each condition, several conditions sharing one now and then. A power of two of words.
     filter: Box<[u64]>,
-    /// Keys and where their lists begin in `lists`, or [`LONE`] and a query. Key 0: free. A power of two of them.
+    /// Conditions and where their lists begin in `lists`, or [`LONE`] and a query. Condition 0: free. A power of two of them.
     buckets: Box<[(PackedCondition, u32)]>,
-    keys: u32,
+    conditions: u32,
     /// Lists: the number of words; how many of them are queries of which nothing else is asked; these queries; then the
     /// other [`Waiter`]s as [`Waiter::write`] puts them, those that ask for nothing but a branch first. Each lies in a
     /// block of the power of two of words that it needs.
@@ -23,17 +26,18 @@ pub struct TriggerTable {
     free: Vec<u32>,
     /// Distances in use (or once in use).
     distances: Distances,
-    /// The same for keys that are comparisons.
+    /// The same for conditions that are comparisons.
     comparisons: Distances,
-    /// The same for the further keys that are none.
+    /// The same for the further conditions that are none.
     also_distances: Distances,
     /// Some trigger asks (or once asked) for a branch.
     asks_branches: bool,
-    /// Another one after each change, and no two tables have the same unless one is a clone.
-    stamp: u64,
+    /// Another number after each change. No two tables have the same one, unless one is an unchanged clone of the other: so
+    /// caches know by it which table, in which state, they are about.
+    revision: u64,
 }
 
-static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
+static NEXT_REVISION: AtomicU64 = AtomicU64::new(1);
 
 const FILTER_BITS_PER_KEY: usize = 8;
 /// Tables with so many buckets are in the cache anyhow.
@@ -42,11 +46,11 @@ const LONE: u32 = 1 << 31;
 const END: u32 = u32::MAX;
 
 #[inline]
-fn mix(key: PackedCondition) -> u64 {
-    u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
+fn mix(condition: PackedCondition) -> u64 {
+    u64::from(condition).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
 }
 
-/// Returns words of the block that a list of so many words lies in.
+/// Returns the size, in words, of the block for a list of so many words.
 fn block_of(words: usize) -> usize {
     (words + 1).next_power_of_two()
 }
@@ -57,13 +61,13 @@ impl TriggerTable {
         // In the order of lists. Whether a query comes before another does not matter, but that it is always the same.
         entries.sort_unstable_by_key(|entry| {
             let Waiter { query, also, below, trigger } = entry.waiting;
-            (entry.key, entry.waiting.kind(), query, also, below, trigger)
+            (entry.condition, entry.waiting.kind(), query, also, below, trigger)
         });
-        let keys = entries.chunk_by(|a, b| a.key == b.key).count();
+        let conditions = entries.chunk_by(|a, b| a.condition == b.condition).count();
         let mut table = Self::default();
-        table.rebuild(keys);
+        table.rebuild(conditions);
         let mut words = Vec::new();
-        for group in entries.chunk_by(|a, b| a.key == b.key) {
+        for group in entries.chunk_by(|a, b| a.condition == b.condition) {
             group.iter().for_each(|entry| table.note_distances(entry));
             let position = match group {
                 [only] if only.waiting.is_lone() => only.waiting.query | LONE,
@@ -74,22 +78,22 @@ impl TriggerTable {
                     table.new_list(&words)
                 }
             };
-            table.set(group[0].key, position);
+            table.set(group[0].condition, position);
         }
         table.lists.shrink_to_fit();
         table.change();
         table
     }
 
-    /// Notes that what waits is not what waited before.
+    /// Gives the table another revision, since what waits has changed.
     fn change(&mut self) {
-        self.stamp = NEXT_STAMP.fetch_add(1, Ordering::Relaxed);
+        self.revision = NEXT_REVISION.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns what tells the table, as it is now, from others.
+    /// Returns the revision of the table: another one after each change, by which caches know the table as it is now.
     #[inline]
-    pub fn stamp(&self) -> u64 {
-        self.stamp
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Returns whether any trigger asks for a branch.
@@ -99,8 +103,9 @@ impl TriggerTable {
     }
 
     fn note_distances(&mut self, entry: &IndexedTrigger) {
-        self.asks_branches |= entry.waiting.below.is_some();
-        if packed::is_comparison(entry.key) { &mut self.comparisons } else { &mut self.distances }.insert(entry.key);
+        self.asks_branches |= entry.waiting.below != BranchId::NONE;
+        if packed::is_comparison(entry.condition) { &mut self.comparisons } else { &mut self.distances }
+            .insert(entry.condition);
         if let Some(also) = entry.waiting.also
             && !packed::is_comparison(also.get())
         {
@@ -108,44 +113,44 @@ impl TriggerTable {
         }
     }
 
-    /// Makes filter and buckets afresh, for so many keys.
-    fn rebuild(&mut self, keys: usize) {
-        let words = (keys * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
+    /// Makes the filter and the buckets anew, for so many conditions.
+    fn rebuild(&mut self, conditions: usize) {
+        let words = (conditions * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
         self.filter = vec![0; words].into();
-        let buckets = (keys * 4 / 3 + 1).next_power_of_two();
+        let buckets = (conditions * 4 / 3 + 1).next_power_of_two();
         let before = std::mem::replace(&mut self.buckets, vec![(0, 0); buckets].into());
-        self.keys = 0;
-        for &(key, position) in before.iter().filter(|(key, _)| *key != 0) {
-            self.set(key, position);
+        self.conditions = 0;
+        for &(condition, position) in before.iter().filter(|(condition, _)| *condition != 0) {
+            self.set(condition, position);
         }
     }
 
-    /// Bucket of a key, or the free one where it would stand.
+    /// Returns the bucket of a condition, or the free one where it would stand.
     #[inline]
-    fn bucket(&self, key: PackedCondition) -> usize {
+    fn bucket(&self, condition: PackedCondition) -> usize {
         let last = self.buckets.len() - 1;
-        let mut at = mix(key) as usize & last;
-        while self.buckets[at].0 != 0 && self.buckets[at].0 != key {
+        let mut at = mix(condition) as usize & last;
+        while self.buckets[at].0 != 0 && self.buckets[at].0 != condition {
             at = (at + 1) & last;
         }
         at
     }
 
-    /// Sets the place of a key for which there is room.
-    fn set(&mut self, key: PackedCondition, position: u32) {
-        let at = self.bucket(key);
-        self.keys += u32::from(self.buckets[at].0 == 0);
-        self.buckets[at] = (key, position);
-        let (word, bit) = self.filter_position(key);
+    /// Sets the place of a condition for which there is room.
+    fn set(&mut self, condition: PackedCondition, position: u32) {
+        let at = self.bucket(condition);
+        self.conditions += u32::from(self.buckets[at].0 == 0);
+        self.buckets[at] = (condition, position);
+        let (word, bit) = self.filter_position(condition);
         self.filter[word] |= bit;
     }
 
-    /// Takes a key out, and move up those behind it that would not be found any more.
-    fn unset(&mut self, key: PackedCondition) {
+    /// Removes a condition, and moves up those behind it that would not be found any more.
+    fn unset(&mut self, condition: PackedCondition) {
         let last = self.buckets.len() - 1;
-        let mut hole = self.bucket(key);
+        let mut hole = self.bucket(condition);
         self.buckets[hole] = (0, 0);
-        self.keys -= 1;
+        self.conditions -= 1;
         let mut at = (hole + 1) & last;
         while self.buckets[at].0 != 0 {
             let home = mix(self.buckets[at].0) as usize & last;
@@ -188,10 +193,10 @@ impl TriggerTable {
     pub fn insert(&mut self, entry: IndexedTrigger) {
         self.change();
         self.note_distances(&entry);
-        if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
-            self.rebuild((self.keys as usize + 1) * 2);
+        if self.buckets.len() * 3 <= (self.conditions as usize + 1) * 4 {
+            self.rebuild((self.conditions as usize + 1) * 2);
         }
-        let position = match self.list_position(entry.key) {
+        let position = match self.list_position(entry.condition) {
             None if entry.waiting.is_lone() => entry.waiting.query | LONE,
             Some(at) if at & LONE == 0 => self.grown(at, entry.waiting),
             position => {
@@ -202,7 +207,7 @@ impl TriggerTable {
                 self.new_list(&words)
             }
         };
-        self.set(entry.key, position);
+        self.set(entry.condition, position);
     }
 
     /// Returns a list with one entry more; it moves when its block is full.
@@ -228,14 +233,14 @@ impl TriggerTable {
         self.new_list(&all)
     }
 
-    /// Removes an entry; whether it was there.
+    /// Removes an entry. Returns whether it was there.
     pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
         self.change();
-        let Some(position) = self.list_position(entry.key) else { return false };
+        let Some(position) = self.list_position(entry.condition) else { return false };
         if position & LONE != 0 {
             let is_it = entry.waiting.is_lone() && position & !LONE == entry.waiting.query;
             if is_it {
-                self.unset(entry.key);
+                self.unset(entry.condition);
             }
             return is_it;
         }
@@ -249,39 +254,40 @@ impl TriggerTable {
         };
         let Some(end) = end else { return false };
         self.lists[position as usize + 1] -= u32::from(entry.waiting.is_lone());
-        self.shorten(entry.key, position, end - entry.waiting.words(), end);
+        self.shorten(entry.condition, position, end - entry.waiting.words(), end);
         true
     }
 
-    /// Takes words out of a key's list; it moves when a smaller block will do.
-    fn shorten(&mut self, key: PackedCondition, position: u32, from: usize, to: usize) {
+    /// Takes words out of a condition's list; it moves when a smaller block will do.
+    fn shorten(&mut self, condition: PackedCondition, position: u32, from: usize, to: usize) {
         let start = position as usize + 1;
         let length = self.lists[start - 1] as usize;
         let shorter = length - (to - from);
         self.lists.copy_within(start + to..start + length, start + from);
         if shorter == 1 {
             self.free_list(position);
-            self.unset(key);
+            self.unset(condition);
         } else if block_of(shorter) == block_of(length) {
             self.lists[start - 1] = shorter as u32;
         } else {
             let words = self.lists[start..start + shorter].to_vec();
             self.free_list(position);
             let position = self.new_list(&words);
-            self.set(key, position);
+            self.set(condition, position);
         }
     }
 
-    /// Keys that compare the accepting element's text, as atoms, and how many keys there are of any kind.
+    /// Returns the atoms of conditions that compare the accepting element's text by order, behind the number of
+    /// conditions of any kind.
     pub fn ordered_content(&self) -> (usize, impl Iterator<Item = AtomId> + '_) {
-        let keys = self.buckets.iter().map(|&(key, _)| key);
-        let ordered = keys.filter(|&key| packed::is_content(key) && packed::is_comparison(key));
-        (self.keys as usize, ordered.map(|key| packed::unpack(key).1))
+        let conditions = self.buckets.iter().map(|&(condition, _)| condition);
+        let ordered = conditions.filter(|&condition| packed::is_content(condition) && packed::is_comparison(condition));
+        (self.conditions as usize, ordered.map(|condition| packed::unpack(condition).1))
     }
 
-    /// Returns the queries that wait for keys about the accepting element's text.
+    /// Returns the queries that wait for conditions about the accepting element's text.
     pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
-        self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, position)| {
+        self.buckets.iter().filter(|(condition, _)| packed::is_content(*condition)).flat_map(|(_, position)| {
             let list = self.get(position);
             list.satisfied().chain(list.multi_condition.map(|entry| entry.query))
         })
@@ -290,44 +296,44 @@ impl TriggerTable {
     /// Returns whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.keys == 0
+        self.conditions == 0
     }
 
-    /// Returns distances of keys that are comparisons.
+    /// Returns the distances of the conditions that are comparisons.
     #[inline]
     pub fn comparisons(&self) -> Distances {
         self.comparisons
     }
 
-    /// Returns distances that the other keys look at.
+    /// Returns the distances of the other conditions.
     #[inline]
     pub fn distances(&self) -> Distances {
         self.distances
     }
 
-    /// Returns distances that the further keys look at, comparisons excepted.
+    /// Returns the distances of the further conditions, except of those that are comparisons.
     #[inline]
     pub fn also_distances(&self) -> Distances {
         self.also_distances
     }
 
     #[inline]
-    fn filter_position(&self, key: PackedCondition) -> (usize, u64) {
-        let bit = (mix(key) >> 16) as usize & (self.filter.len() * 64 - 1);
+    fn filter_position(&self, condition: PackedCondition) -> (usize, u64) {
+        let bit = (mix(condition) >> 16) as usize & (self.filter.len() * 64 - 1);
         (bit >> 6, 1 << (bit & 63))
     }
 
     #[inline]
-    fn list_position(&self, key: PackedCondition) -> Option<u32> {
+    fn list_position(&self, condition: PackedCondition) -> Option<u32> {
         if self.filter.is_empty() {
             return None;
         }
-        let (word, bit) = self.filter_position(key);
+        let (word, bit) = self.filter_position(condition);
         if self.filter[word] & bit == 0 {
             return None;
         }
-        let (held_key, position) = self.buckets[self.bucket(key)];
-        (held_key == key).then_some(position)
+        let (existing, position) = self.buckets[self.bucket(condition)];
+        (existing == condition).then_some(position)
     }
 
     #[inline]
@@ -341,55 +347,57 @@ impl TriggerTable {
     /// Looks at the table itself, not at what it points to; to be waited for later.
     #[inline]
     pub fn prefetch_table(&self) -> u64 {
-        self.stamp ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.keys)
+        self.revision ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.conditions)
     }
 
-    /// Looks at all that [`Self::sieve`] needs for some keys; to be waited for later.
+    /// Looks at all that [`Self::sieve`] needs for some conditions; to be waited for later.
     #[inline]
-    pub fn prefetch_filter(&self, keys: &[PackedCondition]) -> u64 {
+    pub fn prefetch_filter(&self, conditions: &[PackedCondition]) -> u64 {
         if self.filter.is_empty() {
             return 0;
         }
-        keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_position(key).0])
+        conditions.iter().fold(0, |seen, &condition| seen ^ self.filter[self.filter_position(condition).0])
     }
 
-    /// Moves those keys to the front that something may wait for; their number.
+    /// Moves the conditions that something may wait for to the front. Returns their number.
     #[inline]
-    pub fn sieve(&self, keys: &mut [PackedCondition]) -> usize {
+    pub fn sieve(&self, conditions: &mut [PackedCondition]) -> usize {
         if self.filter.is_empty() {
             return 0;
         }
-        // Without a branch: whether a key is there is as good as random.
+        // Without a branch: whether a condition is there is as good as random.
         let mut kept = 0;
-        for index in 0..keys.len() {
-            let key = keys[index];
-            let (word, bit) = self.filter_position(key);
-            keys[kept] = key;
+        for index in 0..conditions.len() {
+            let condition = conditions[index];
+            let (word, bit) = self.filter_position(condition);
+            conditions[kept] = condition;
             kept += usize::from(self.filter[word] & bit != 0);
         }
         kept
     }
 
-    /// Looks at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
+    /// Looks at the buckets of all conditions before any answer is waited for: what is not in the cache comes in at the
+    /// same time.
     #[inline]
-    fn prefetch_buckets(&self, keys: &[PackedCondition]) {
+    fn prefetch_buckets(&self, conditions: &[PackedCondition]) {
         if self.buckets.len() > CACHED_MAX {
             let last = self.buckets.len() - 1;
-            let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
+            let seen =
+                conditions.iter().fold(0, |seen, &condition| seen ^ self.buckets[mix(condition) as usize & last].1);
             std::hint::black_box(seen);
         }
     }
 
-    /// Writes the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
-    /// many as there are keys.
+    /// Writes the positions of what waits for conditions that [`Self::sieve`] has kept. Returns their number. The list
+    /// must have as many as there are conditions.
     #[inline]
-    pub fn locate(&self, keys: &[PackedCondition], positions: &mut [u32]) -> usize {
-        self.prefetch_buckets(keys);
+    pub fn locate(&self, conditions: &[PackedCondition], positions: &mut [u32]) -> usize {
+        self.prefetch_buckets(conditions);
         let mut kept = 0;
-        for &key in keys {
-            let (held_key, position) = self.buckets[self.bucket(key)];
+        for &condition in conditions {
+            let (existing, position) = self.buckets[self.bucket(condition)];
             positions[kept] = position;
-            kept += usize::from(held_key == key);
+            kept += usize::from(existing == condition);
         }
         kept
     }
@@ -401,20 +409,20 @@ impl TriggerTable {
         std::hint::black_box(lists.fold(0, |seen, &position| seen ^ self.lists[position as usize]));
     }
 
-    /// Replaces keys by the places of what waits for them.
+    /// Replaces conditions by the places of what waits for them.
     #[inline]
-    pub fn select(&self, keys: &mut Vec<PackedCondition>) {
-        let sieved = self.sieve(keys);
-        self.prefetch_buckets(&keys[..sieved]);
+    pub fn select(&self, conditions: &mut Vec<PackedCondition>) {
+        let sieved = self.sieve(conditions);
+        self.prefetch_buckets(&conditions[..sieved]);
         let mut kept = 0;
         for index in 0..sieved {
-            let key = keys[index];
-            let (held_key, position) = self.buckets[self.bucket(key)];
-            keys[kept] = position;
-            kept += usize::from(held_key == key);
+            let condition = conditions[index];
+            let (existing, position) = self.buckets[self.bucket(condition)];
+            conditions[kept] = position;
+            kept += usize::from(existing == condition);
         }
-        keys.truncate(kept);
-        self.prefetch_lists(keys);
+        conditions.truncate(kept);
+        self.prefetch_lists(conditions);
     }
 
     /// Returns what waits at a place.
@@ -430,7 +438,7 @@ impl TriggerTable {
         }
     }
 
-    /// Returns bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn bytes(&self) -> usize {
         (self.filter.len() + self.buckets.len()) * 8 + (self.lists.capacity() + self.free.capacity()) * 4
     }

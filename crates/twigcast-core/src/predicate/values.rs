@@ -1,20 +1,19 @@
-//! What a value equals of the texts and numbers that queries compare it with.
+//! The texts and numbers that queries compare values with, and which of them a value equals.
 //!
-//! Most values of messages, and most constants of queries, are short: a text of a few bytes is one word, and its atom one
-//! look-up away. A number that is an integer is also filed under the text that it is mostly written as, so that the same
-//! look-up tells both, and values that are written so are read as numbers nowhere. Of integers of few digits there is a
-//! list.
+//! Most values of messages, and most constants of queries, are short: a text of a few bytes is one word, and its atom
+//! one lookup away. A number that is an integer is also filed under the text that it is mostly written as, so that the
+//! same lookup finds both, and values that are written so need not be parsed as numbers. Integers of few digits have a
+//! list of their own.
 
-use rustc_hash::FxHashMap;
-
-use super::packed::AtomId;
 use super::word_table::{NO_ATOMS, WordAtoms, WordTable, is_plain_integer, short, short_within, small_integer};
 use crate::document::ByteRange;
+use crate::ids::AtomId;
 use crate::plan::number_key;
+use crate::util::cow_map::CowMap;
 use crate::util::number;
 
 /// No atom has this number.
-pub(super) const NONE: AtomId = 0;
+pub(super) const NONE: AtomId = AtomId::NONE;
 /// Integers from 0 up to this one, written in decimal digits, are short texts.
 const PLAIN_MAX: f64 = 9_999_999.0;
 
@@ -26,19 +25,19 @@ pub(super) struct ComparedValues {
     small: Vec<WordAtoms>,
     /// The others, packed (see [`short`]).
     short: WordTable,
-    long: FxHashMap<Box<str>, AtomId>,
+    long: CowMap<Box<str>, AtomId>,
     /// By the bits of the number.
     numbers: WordTable,
 }
 
-/// The plain spelling of a number, packed.
+/// Returns the plain spelling of a number, packed.
 fn plain(bits: u64) -> Option<u64> {
     let number = f64::from_bits(bits);
     let is_plain = (0.0..=PLAIN_MAX).contains(&number) && number.fract() == 0.0;
     if is_plain { short((number as u32).to_string().as_bytes()) } else { None }
 }
 
-/// A value without the white space of XML around it.
+/// Returns a value without the white space of XML around it.
 fn trimmed(value: &[u8]) -> &[u8] {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let Some(start) = value.iter().position(|byte| !is_space(byte)) else { return &[] };
@@ -52,7 +51,7 @@ impl ComparedValues {
         self.small.is_empty() && self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
     }
 
-    /// The atoms of a packed text.
+    /// Returns the atoms of a packed text.
     #[inline]
     fn packed(&self, word: u64) -> WordAtoms {
         match small_integer(word) {
@@ -61,7 +60,7 @@ impl ComparedValues {
         }
     }
 
-    /// Set an atom of a packed text, of one kind; [`NONE`]: it has none any more.
+    /// Sets the atom of a packed text, of one kind; [`NONE`] removes it.
     fn set_packed(&mut self, word: u64, kind: usize, atom: AtomId) {
         match small_integer(word) {
             Some(number) => {
@@ -76,7 +75,7 @@ impl ComparedValues {
         }
     }
 
-    /// The atom of a text, [`NONE`] if it has none.
+    /// Returns the atom of a text, [`NONE`] if it has none.
     pub(super) fn text(&self, text: &str) -> AtomId {
         match short(text.as_bytes()) {
             Some(word) => self.packed(word)[0],
@@ -84,12 +83,12 @@ impl ComparedValues {
         }
     }
 
-    /// The atom of a number, given by its bits, [`NONE`] if it has none.
+    /// Returns the atom of a number, given by its bits, [`NONE`] if it has none.
     pub(super) fn number(&self, bits: u64) -> AtomId {
         self.numbers.get(bits)[0]
     }
 
-    /// Set the atom of a text.
+    /// Sets the atom of a text.
     pub(super) fn set_text(&mut self, text: &str, atom: AtomId) {
         match short(text.as_bytes()) {
             Some(word) => self.set_packed(word, 0, atom),
@@ -97,7 +96,7 @@ impl ComparedValues {
         }
     }
 
-    /// Set the atom of a number.
+    /// Sets the atom of a number.
     pub(super) fn set_number(&mut self, bits: u64, atom: AtomId) {
         self.numbers.insert(bits, 0, atom);
         if let Some(word) = plain(bits) {
@@ -105,7 +104,7 @@ impl ComparedValues {
         }
     }
 
-    /// A text has no atom any more.
+    /// Removes the atom of a text.
     pub(super) fn unset_text(&mut self, text: &str) {
         match short(text.as_bytes()) {
             Some(word) => self.set_packed(word, 0, NONE),
@@ -113,7 +112,7 @@ impl ComparedValues {
         }
     }
 
-    /// A number has no atom any more.
+    /// Removes the atom of a number.
     pub(super) fn unset_number(&mut self, bits: u64) {
         self.numbers.remove(bits, 0);
         if let Some(word) = plain(bits) {
@@ -121,12 +120,12 @@ impl ComparedValues {
         }
     }
 
-    /// Append the atoms of what a value equals.
+    /// Appends the atoms of the texts and numbers that a value equals.
     pub(super) fn of(&self, value: &[u8], atoms: &mut Vec<AtomId>) {
         self.of_packed(value, short(value), atoms);
     }
 
-    /// [`Self::of`] for a value that is a slice of a message.
+    /// Appends the same for a value that is a slice of a message.
     #[inline]
     pub(super) fn of_span(&self, source: &[u8], span: ByteRange, atoms: &mut Vec<AtomId>) {
         self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), atoms);
@@ -157,7 +156,7 @@ impl ComparedValues {
         std::str::from_utf8(value).ok().and_then(|text| self.long.get(text)).copied().unwrap_or(NONE)
     }
 
-    /// The atom of the number that a value is, if it is one at all; it may be spelt in any way.
+    /// Returns the atom of the number that a value is, in whatever way it is written; [`NONE`] if it is none.
     fn of_number(&self, value: &[u8]) -> AtomId {
         let value = trimmed(value);
         if !value.first().is_some_and(|first| matches!(first, b'0'..=b'9' | b'-' | b'.')) {
@@ -169,9 +168,9 @@ impl ComparedValues {
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns the bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
-        let long: usize = self.long.keys().map(|text| text.len() + 40).sum();
+        let long: usize = self.long.iter().map(|(text, _)| text.len() + 40).sum();
         self.small.capacity() * size_of::<WordAtoms>() + self.short.bytes() + self.numbers.bytes() + long
     }
 }
@@ -179,6 +178,7 @@ impl ComparedValues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
     use crate::util::number::parse;
 
     const SPELLINGS: [&str; 38] = [
@@ -227,16 +227,12 @@ mod tests {
     fn values_equal_what_they_equal_one_by_one() {
         for seed in 1..60_u64 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: usize| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) as usize % bound
-            };
+            let mut random = Random(seed);
             let mut values = ComparedValues::default();
             let mut live: Vec<(bool, &str, AtomId)> = Vec::new();
             for atom in 1..200 {
-                let spelling = SPELLINGS[random(SPELLINGS.len())];
-                let is_text = random(2) == 0;
+                let spelling = SPELLINGS[random.below(SPELLINGS.len())];
+                let is_text = random.below(2) == 0;
                 let bits = number_key(parse(spelling));
                 let existing = live.iter().position(|&(text, existing, _)| {
                     text == is_text && if text { existing == spelling } else { number_key(parse(existing)) == bits }
@@ -251,12 +247,12 @@ mod tests {
                         }
                     }
                     (None, _) if is_text => {
-                        live.push((true, spelling, atom));
-                        values.set_text(spelling, atom);
+                        live.push((true, spelling, AtomId::from_u32(atom)));
+                        values.set_text(spelling, AtomId::from_u32(atom));
                     }
                     (None, Some(bits)) => {
-                        live.push((false, spelling, atom));
-                        values.set_number(bits, atom);
+                        live.push((false, spelling, AtomId::from_u32(atom)));
+                        values.set_number(bits, AtomId::from_u32(atom));
                     }
                     (None, None) => {}
                 }

@@ -1,41 +1,46 @@
-//! What waits for a key, and how lists of it are laid out in words.
+//! Waiters: the queries that wait for a condition, and how lists of them are laid out in words.
 
 use std::num::NonZeroU32;
 
 use super::packed::{self, PackedCondition, QUERIES_MAX};
+use crate::ids::BranchId;
 
-/// A trigger and its packed key.
+/// A trigger and its packed condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexedTrigger {
     /// See [`super::packed::pack`].
-    pub key: PackedCondition,
-    /// What waits for it.
+    pub condition: PackedCondition,
+    /// The waiter under that condition.
     pub waiting: Waiter,
 }
 
-/// What waits for a key: enough to pass over a query that has matched already, to test one further key, and to accept a
-/// query of which nothing else remains to be tested, all without looking the trigger up.
+/// A query that waits for a condition.
+///
+/// That is enough to pass over a query that has matched already, to test one further condition, and to accept a query of
+/// which nothing else remains to be tested, all without looking the trigger up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiter {
     /// The query, below [`QUERIES_MAX`].
     pub query: u32,
-    /// A further key that must hold.
+    /// A further condition that must hold.
     pub also: Option<NonZeroU32>,
-    /// A branch that must hold at the element (see [`crate::twig::branches`]).
-    pub below: Option<NonZeroU32>,
-    /// Number of the trigger, if more remains to be tested.
+    /// A branch that must hold at the element, or none (see [`crate::twig::branches`]).
+    pub below: BranchId,
+    /// The number of the trigger, if more remains to be tested; in a table of twigs, that of the twig.
     pub trigger: Option<u32>,
 }
 
-/// What something asks for besides the key that it waits for. Lists begin with those that ask for nothing; then come those
-/// that ask for a single thing, which is decided without looking at anything else.
+/// The further conditions of a waiter.
+///
+/// Lists begin with the waiters that have none; then come those with a single condition, which is decided without
+/// looking at anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WaiterKind {
     /// Nothing.
     Lone,
     /// A branch.
     Below,
-    /// A further key that is no comparison.
+    /// A further condition that is no comparison.
     Also,
     /// Anything else, or several of these.
     Other,
@@ -47,13 +52,15 @@ const HAS_TRIGGER: u32 = 1 << 31;
 const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
 impl Waiter {
-    /// Returns what it asks for besides its key.
+    /// Returns what it asks for besides the condition that it waits for.
     #[inline]
     pub(super) fn kind(&self) -> WaiterKind {
         match *self {
-            Self { also: None, below: None, trigger: None, .. } => WaiterKind::Lone,
-            Self { also: None, below: Some(_), trigger: None, .. } => WaiterKind::Below,
-            Self { also: Some(also), below: None, trigger: None, .. } if !packed::is_comparison(also.get()) => {
+            Self { also: None, below: BranchId::NONE, trigger: None, .. } => WaiterKind::Lone,
+            Self { also: None, below: _, trigger: None, .. } => WaiterKind::Below,
+            Self { also: Some(also), below: BranchId::NONE, trigger: None, .. }
+                if !packed::is_comparison(also.get()) =>
+            {
                 WaiterKind::Also
             }
             _ => WaiterKind::Other,
@@ -68,20 +75,21 @@ impl Waiter {
     /// Returns how many words it takes, one to four.
     pub(super) fn words(&self) -> usize {
         let Self { query: _, also, below, trigger } = self;
-        1 + usize::from(also.is_some()) + usize::from(below.is_some()) + usize::from(trigger.is_some())
+        1 + usize::from(also.is_some()) + usize::from(*below != BranchId::NONE) + usize::from(trigger.is_some())
     }
 
     pub(super) fn write(self, words: &mut Vec<u32>) {
         let mark = |is_there, mark| if is_there { mark } else { 0 };
         let Self { query, also, below, trigger } = self;
-        let marks = mark(also.is_some(), HAS_ALSO) | mark(below.is_some(), HAS_BELOW);
+        let marks = mark(also.is_some(), HAS_ALSO) | mark(below != BranchId::NONE, HAS_BELOW);
         words.push(query | marks | mark(trigger.is_some(), HAS_TRIGGER));
-        words.extend([also, below].into_iter().flatten().map(NonZeroU32::get));
+        words.extend(also.map(NonZeroU32::get));
+        words.extend((below != BranchId::NONE).then_some(below.as_u32()));
         words.extend(trigger);
     }
 }
 
-/// What waits for one key.
+/// All waiters of one condition.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitList<'a> {
     pub(super) satisfied: &'a [u32],
@@ -97,7 +105,7 @@ impl<'a> WaitList<'a> {
     }
 }
 
-/// Those that ask for more than one key.
+/// The waiters of a condition that have further conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiConditionWaiters<'a> {
     pub(super) words: &'a [u32],
@@ -116,8 +124,8 @@ impl MultiConditionWaiters<'_> {
         self.words.len() == others.words.len()
     }
 
-    /// Takes the first, if it asks for a further key that is no comparison, and for nothing else: its query and the key. Those
-    /// that ask for a single thing come first.
+    /// Takes the first, if it asks for a further condition that is no comparison, and for nothing else: its query and the
+    /// condition. Those that ask for a single thing come first.
     #[inline]
     pub fn next_also(&mut self) -> Option<(u32, PackedCondition)> {
         match self.words {
@@ -131,11 +139,11 @@ impl MultiConditionWaiters<'_> {
 
     /// Returns the same for a branch.
     #[inline]
-    pub fn next_below(&mut self) -> Option<(u32, u32)> {
+    pub fn next_below(&mut self) -> Option<(u32, BranchId)> {
         match self.words {
             [head, branch, rest @ ..] if head & MARKS == HAS_BELOW => {
                 self.words = rest;
-                Some((head & (QUERIES_MAX - 1), *branch))
+                Some((head & (QUERIES_MAX - 1), BranchId::from_u32(*branch)))
             }
             _ => None,
         }
@@ -149,7 +157,7 @@ impl Iterator for MultiConditionWaiters<'_> {
     fn next(&mut self) -> Option<Waiter> {
         let (&head, mut rest) = self.words.split_first()?;
         let mut also = None;
-        let mut below = None;
+        let mut below = BranchId::NONE;
         let mut trigger = None;
         if head & HAS_ALSO != 0 {
             let (&word, after) = rest.split_first()?;
@@ -158,7 +166,7 @@ impl Iterator for MultiConditionWaiters<'_> {
         }
         if head & HAS_BELOW != 0 {
             let (&word, after) = rest.split_first()?;
-            below = NonZeroU32::new(word);
+            below = BranchId::from_u32(word);
             rest = after;
         }
         if head & HAS_TRIGGER != 0 {

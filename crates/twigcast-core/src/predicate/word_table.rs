@@ -1,8 +1,8 @@
 //! Words to atoms: an open hash table that a look-up leaves after a few instructions.
 
-use super::packed::AtomId;
+use crate::ids::AtomId;
 
-/// A text of at most seven bytes as one word: the bytes, and their number on top, so that no two texts are alike.
+/// Packs a text of at most seven bytes into a word: the bytes, and their number on top, so that no two texts are alike.
 #[inline]
 pub(super) fn short(text: &[u8]) -> Option<u64> {
     if text.len() > 7 {
@@ -12,7 +12,8 @@ pub(super) fn short(text: &[u8]) -> Option<u64> {
     Some(bytes | (text.len() as u64) << 56)
 }
 
-/// [`short`] for a slice of a larger text: without a branch that depends on the length, where something follows it.
+/// Packs a slice of a larger text as [`short`] does, without a branch that depends on the length where eight bytes can
+/// be read.
 #[inline]
 pub(super) fn short_within(text: &[u8], start: usize, end: usize) -> Option<u64> {
     let length = end - start;
@@ -28,7 +29,7 @@ pub(super) fn short_within(text: &[u8], start: usize, end: usize) -> Option<u64>
     }
 }
 
-/// Is a packed text an integer without white space, sign or zeros in front: of several ways to write it, the plain one?
+/// Returns whether a packed text is an integer without white space, sign or leading zeros.
 #[inline]
 pub(super) fn is_plain_integer(word: u64) -> bool {
     let length = word >> 56;
@@ -39,7 +40,7 @@ pub(super) fn is_plain_integer(word: u64) -> bool {
     others == 0 && length > 0 && (word & 0xff != 0x30 || length == 1)
 }
 
-/// The value of a packed text that is a plain integer of at most three digits.
+/// Returns the value of a packed text that is a plain integer of at most three digits.
 #[inline]
 pub(super) fn small_integer(word: u64) -> Option<usize> {
     let length = word >> 56;
@@ -61,7 +62,7 @@ pub(super) struct WordTable {
     len: usize,
 }
 
-pub(super) const NO_ATOMS: WordAtoms = [0; 2];
+pub(super) const NO_ATOMS: WordAtoms = [AtomId::NONE; 2];
 
 impl WordTable {
     #[inline]
@@ -69,7 +70,7 @@ impl WordTable {
         self.len == 0
     }
 
-    /// Where a word stands, or the free bucket where it would. There has to be a free one.
+    /// Returns where a word stands, or the free bucket where it would. There has to be a free one.
     #[inline]
     fn bucket(&self, word: u64) -> usize {
         let last = self.buckets.len() - 1;
@@ -86,13 +87,13 @@ impl WordTable {
         ((word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 
-    /// The atoms of a word.
+    /// Returns the atoms of a word.
     #[inline]
     pub(super) fn get(&self, word: u64) -> WordAtoms {
         if self.buckets.is_empty() { NO_ATOMS } else { self.buckets[self.bucket(word)].1 }
     }
 
-    /// Set the atom, not 0, of a word, of one kind.
+    /// Sets the atom of a word, of one kind; not [`AtomId::NONE`].
     pub(super) fn insert(&mut self, word: u64, kind: usize, atom: AtomId) {
         if (self.len + 1) * 4 > self.buckets.len() * 3 {
             let before = std::mem::take(&mut self.buckets);
@@ -109,15 +110,15 @@ impl WordTable {
         atoms[kind] = atom;
     }
 
-    /// A word has no atom of a kind any more. If it was the last one, the word is taken out, and those behind it that would
-    /// not be found any more are moved up.
+    /// Removes the atom of a word, of one kind. If it was the last one, the word is removed, and those behind it that
+    /// would not be found any more are moved up.
     pub(super) fn remove(&mut self, word: u64, kind: usize) {
-        if self.get(word)[kind] == 0 {
+        if self.get(word)[kind] == AtomId::NONE {
             return;
         }
         let last = self.buckets.len() - 1;
         let mut hole = self.bucket(word);
-        self.buckets[hole].1[kind] = 0;
+        self.buckets[hole].1[kind] = AtomId::NONE;
         if self.buckets[hole].1 != NO_ATOMS {
             return;
         }
@@ -127,14 +128,14 @@ impl WordTable {
         while self.buckets[at].1 != NO_ATOMS {
             let home = Self::home(self.buckets[at].0) & last;
             if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
-                self.buckets[hole] = std::mem::take(&mut self.buckets[at]);
+                self.buckets[hole] = std::mem::replace(&mut self.buckets[at], (0, NO_ATOMS));
                 hole = at;
             }
             at = (at + 1) & last;
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         self.buckets.len() * size_of::<(u64, WordAtoms)>()
     }
@@ -145,27 +146,24 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::testing::Random;
 
     #[test]
     fn words_come_and_go_as_in_a_map() {
         for seed in 1..20_u64 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % bound
-            };
+            let mut random = Random(seed);
             let (mut words, mut existing) = (WordTable::default(), HashMap::new());
             for step in 1..2_000 {
                 // Numbers as bits differ in their high bits only.
-                let word = if seed % 2 == 0 { random(60) } else { (random(60) as f64).to_bits() };
-                let kind = random(2) as usize;
-                if random(2) == 0 {
-                    words.insert(word, kind, step);
-                    existing.entry(word).or_insert(NO_ATOMS)[kind] = step;
+                let word = if seed % 2 == 0 { random.below(60) } else { (random.below(60) as f64).to_bits() };
+                let kind = random.below(2) as usize;
+                if random.below(2) == 0 {
+                    words.insert(word, kind, AtomId::from_u32(step));
+                    existing.entry(word).or_insert(NO_ATOMS)[kind] = AtomId::from_u32(step);
                 } else {
                     words.remove(word, kind);
-                    existing.entry(word).or_insert(NO_ATOMS)[kind] = 0;
+                    existing.entry(word).or_insert(NO_ATOMS)[kind] = AtomId::NONE;
                     existing.retain(|_, atoms| *atoms != NO_ATOMS);
                 }
                 assert_eq!(words.len, existing.len());

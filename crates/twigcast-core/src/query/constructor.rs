@@ -13,11 +13,11 @@ use crate::vocabulary::{Name, NamespaceId, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 /// A name as written in markup: where it starts and its parts.
 #[derive(Clone, Copy)]
-struct MarkupName<'a> {
-    offset: usize,
-    text: &'a str,
-    prefix: &'a str,
-    local: &'a str,
+pub(super) struct MarkupName<'a> {
+    pub offset: usize,
+    pub text: &'a str,
+    pub prefix: &'a str,
+    pub local: &'a str,
 }
 
 /// An attribute of a start tag, before prefixes are resolved.
@@ -40,7 +40,7 @@ impl<'a> Parser<'a, '_> {
         Ok(item)
     }
 
-    /// The constructor at an offset, and where it ends.
+    /// Returns the constructor at an offset, and where it ends.
     fn constructor_at(&mut self, start: usize) -> Parsed<(ItemExpr, usize)> {
         let rest = &self.lexer.text[start..];
         if let Some(inner) = rest.strip_prefix("<!--") {
@@ -87,7 +87,7 @@ impl<'a> Parser<'a, '_> {
         self.error(start, QueryErrorKind::Syntax, message, &[end])
     }
 
-    /// The element whose `<` is at an offset, and where it ends.
+    /// Returns the element whose `<` is at an offset, and where it ends.
     fn element(&mut self, start: usize) -> Parsed<(ElementConstructor, usize)> {
         let name = self.written_name(start + 1, "`<` must be followed by a name; in text write &lt;")?;
         let (declared, in_output) = (self.declared.len(), self.in_output.len());
@@ -108,7 +108,7 @@ impl<'a> Parser<'a, '_> {
         Ok((element, end))
     }
 
-    /// The QName at an offset.
+    /// Returns the QName at an offset.
     fn written_name(&self, offset: usize, otherwise: &str) -> Parsed<MarkupName<'a>> {
         let rest = &self.lexer.text[offset..];
         let first = ncname_length(rest);
@@ -155,7 +155,7 @@ impl<'a> Parser<'a, '_> {
         Ok(declarations)
     }
 
-    /// The URI of a namespace declaration.
+    /// Returns the URI of a namespace declaration.
     fn namespace_value(&self, offset: usize, raw: &str) -> Parsed<String> {
         let mut uri = String::with_capacity(raw.len());
         let mut position = 0;
@@ -174,7 +174,8 @@ impl<'a> Parser<'a, '_> {
         Ok(uri.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// The attributes of a start tag; where the tag ends; whether it is an empty-element tag.
+    /// Reads the attributes of a start tag. Returns them with the end of the tag, and whether it is an empty-element
+    /// tag.
     fn attributes(&mut self, element: &MarkupName<'a>) -> Parsed<(Vec<RawAttribute<'a>>, usize, bool)> {
         let text = self.lexer.text;
         let mut position = element.offset + element.text.len();
@@ -213,7 +214,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// AttributeValue, quotes included.
+    /// Parses an AttributeValue, quotes included.
     fn attribute_value(&mut self, position: &mut usize, name: &MarkupName<'a>) -> Parsed<Vec<AttributeValuePart>> {
         let text = self.lexer.text;
         let start = *position;
@@ -273,10 +274,15 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// An attribute's value is made of values; an element there is surely a mistake.
-    fn refuse_constructors(&self, item: &ItemExpr, offset: usize) -> Parsed<()> {
+    /// Refuses elements in an attribute's value, which is made of values.
+    pub(super) fn refuse_constructors(&self, item: &ItemExpr, offset: usize) -> Parsed<()> {
         match item {
-            ItemExpr::Element(_) | ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } => {
+            ItemExpr::Element(_)
+            | ItemExpr::ComputedElement(_)
+            | ItemExpr::Attribute(_)
+            | ItemExpr::Text(_)
+            | ItemExpr::Comment(_)
+            | ItemExpr::ProcessingInstruction { .. } => {
                 let message = "an attribute's value cannot hold markup".into();
                 Err(self.error(offset, QueryErrorKind::Unsupported, message, &["a path", "a value"]))
             }
@@ -290,8 +296,8 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// `{ items }` at an offset, and where it ends.
-    fn enclosed(&mut self, open: usize) -> Parsed<(ItemExpr, usize)> {
+    /// Parses `{ items }` at an offset. Returns the items, and where it ends.
+    pub(super) fn enclosed(&mut self, open: usize) -> Parsed<(ItemExpr, usize)> {
         self.lexer.position = open + 1;
         self.advance();
         if self.token.kind == TokenKind::CloseBrace {
@@ -315,7 +321,7 @@ impl<'a> Parser<'a, '_> {
         self.error(offset, QueryErrorKind::Syntax, message, &["}}"])
     }
 
-    /// The content of an element up to and with its end tag; returns where that ends.
+    /// Reads the content of an element up to and with its end tag. Returns where that ends.
     fn content(&mut self, start: usize, qname: &str, from: usize, content: &mut Vec<ElementContent>) -> Parsed<usize> {
         let text = self.lexer.text;
         let mut position = from;
@@ -360,6 +366,9 @@ impl<'a> Parser<'a, '_> {
                 '{' => {
                     run.end(content);
                     let (item, end) = self.enclosed(position)?;
+                    if let ItemExpr::Value(expr) = &item {
+                        self.note_enclosed(expr, position);
+                    }
                     content.push(ElementContent::Enclosed(item));
                     position = end;
                 }
@@ -378,7 +387,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// `</qname>` at an offset; returns where it ends.
+    /// Reads `</qname>` at an offset. Returns where it ends.
     fn end_tag(&self, start: usize, qname: &str, offset: usize) -> Parsed<usize> {
         let name = self.written_name(offset + 2, "`</` must be followed by a name")?;
         if name.text != qname {
@@ -416,9 +425,9 @@ impl<'a> Parser<'a, '_> {
         Ok(attributes)
     }
 
-    /// The expanded name of an element or attribute that is constructed. Its prefix is added to the declarations if
-    /// nothing around declares it.
-    fn constructed_name(
+    /// Returns the expanded name of an element or attribute that is constructed. Its prefix is added to the
+    /// declarations if nothing around declares it.
+    pub(super) fn constructed_name(
         &mut self,
         written: MarkupName<'a>,
         element: bool,

@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::ast::{
-    ArithmeticOp, Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step, VariableId,
-};
+use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step, VariableId};
+use super::typed::TypedConstant;
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// Text, and the prefixes that it uses.
@@ -38,6 +37,8 @@ pub(super) enum Strength {
     Product,
     Unary,
     Union,
+    Intersection,
+    Map,
     Path,
 }
 
@@ -127,13 +128,19 @@ impl<'a> Printer<'a> {
         match expr {
             Expr::Or(operands) => self.list(operands, " or ", Strength::And),
             Expr::And(operands) => self.list(operands, " and ", Strength::Equality),
-            Expr::Union(operands) => self.list(operands, " | ", Strength::Path),
-            Expr::Compare { op, left, right } => self.binary(compare_symbol(*op), left, right, strength(expr)),
-            Expr::Arithmetic { op, left, right } => self.binary(arithmetic_symbol(*op), left, right, strength(expr)),
+            Expr::Union(operands) => self.list(operands, " | ", Strength::Intersection),
+            Expr::Map { nodes, value } => self.binary("!", nodes, value, Strength::Map),
+            Expr::Call { function, arguments } if function.facts().is_operator => {
+                self.binary(function.name(), &arguments[0], &arguments[1], Strength::Intersection);
+            }
+            Expr::Compare { op, left, right } => self.binary(op.symbol(), left, right, strength(expr)),
+            Expr::Arithmetic { op, left, right } => self.binary(op.symbol(), left, right, strength(expr)),
             Expr::Negate(operand) => self.negation(operand),
             Expr::Path(path) => self.path(path),
             Expr::Number(value) => self.number(*value),
             Expr::Literal(value) => self.literal(value),
+            Expr::Pattern(pattern) => self.literal(pattern.text()),
+            Expr::Typed(constant) => self.typed(constant),
             Expr::Call { function, arguments } => {
                 self.text.push_str(function.name());
                 self.text.push('(');
@@ -141,6 +148,22 @@ impl<'a> Printer<'a> {
                 self.text.push(')');
             }
         }
+    }
+
+    /// Writes a constant as the call that makes it.
+    fn typed(&mut self, constant: &TypedConstant) {
+        let (function, mut text) = constant.call();
+        if let TypedConstant::Name(namespace, name) = constant {
+            let local = name.rsplit_once('}').map_or(&**name, |(_, local)| local);
+            text = match *namespace {
+                NamespaceId::NONE => local.into(),
+                namespace => format!("{}:{local}", self.prefix(namespace)).into(),
+            };
+        }
+        self.text.push_str(function);
+        self.text.push('(');
+        self.literal(&text);
+        self.text.push(')');
     }
 
     fn list(&mut self, operands: &[Expr], separator: &str, least: Strength) {
@@ -152,14 +175,14 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Binary operators associate to the left, so the right operand must bind more tightly.
+    /// Writes a binary operator. These associate to the left, so the right operand must bind more tightly.
     fn binary(&mut self, symbol: &str, left: &Expr, right: &Expr, own: Strength) {
         self.expr(left, own);
         let _ = write!(self.text, " {symbol} ");
         self.expr(right, tighter(own));
     }
 
-    /// The parser counts adjacent minus signs by twos, so a third one needs parentheses.
+    /// Writes a negation. The parser counts adjacent minus signs by twos, so a third one needs parentheses.
     fn negation(&mut self, operand: &Expr) {
         self.text.push('-');
         match operand {
@@ -179,7 +202,12 @@ impl<'a> Printer<'a> {
                 }
                 true
             }
-            PathStart::Context => false,
+            PathStart::Context => {
+                if path.steps.is_empty() {
+                    self.text.push('.');
+                }
+                false
+            }
             PathStart::Variable(id) => {
                 let name = self.variable_name(*id).to_owned();
                 let _ = write!(self.text, "${name}");
@@ -208,7 +236,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Is a step the one that `//` stands for, with a step after it?
+    /// Returns whether a step is the one that `//` stands for, with a step after it.
     fn abbreviates(&self, step: &Step, next: Option<&Step>) -> bool {
         next.is_some()
             && step.axis == Axis::DescendantOrSelf
@@ -218,7 +246,7 @@ impl<'a> Printer<'a> {
 
     fn filter(&mut self, primary: &Expr, predicates: &[Expr]) {
         let bare = match primary {
-            Expr::Call { .. } => true,
+            Expr::Call { function, .. } => !function.facts().is_operator,
             Expr::Path(path) => matches!(path.start, PathStart::Variable(_)) && path.steps.is_empty(),
             _ => false,
         };
@@ -293,7 +321,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Writes a literal. XPath 1.0 cannot write a string with both quotes; XQuery doubles the outer one.
+    /// Writes a literal. In a string with both quotes the outer one is doubled, as in XPath 3.1.
     pub fn literal(&mut self, value: &str) {
         let quote = if value.contains('\'') && !value.contains('"') { '"' } else { '\'' };
         self.text.push(quote);
@@ -321,7 +349,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// `[position() = n]` is written `[n]`.
+/// Returns `n` of `[position() = n]`, which is written `[n]`.
 fn position_of(predicate: &Expr) -> Option<&Expr> {
     match predicate {
         Expr::Compare { op: CompareOp::Equal, left, right }
@@ -344,12 +372,16 @@ fn strength(expr: &Expr) -> Strength {
         Expr::And(_) => Strength::And,
         Expr::Compare { op: CompareOp::Equal | CompareOp::NotEqual, .. } => Strength::Equality,
         Expr::Compare { .. } => Strength::Relation,
-        Expr::Arithmetic { op: ArithmeticOp::Add | ArithmeticOp::Subtract, .. } => Strength::Sum,
+        Expr::Arithmetic { op, .. } if matches!(op.symbol(), "+" | "-") => Strength::Sum,
         Expr::Arithmetic { .. } => Strength::Product,
         Expr::Negate(_) => Strength::Unary,
         Expr::Number(value) if value.is_sign_negative() => Strength::Unary,
         Expr::Union(_) => Strength::Union,
-        Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Call { .. } => Strength::Path,
+        Expr::Map { .. } => Strength::Map,
+        Expr::Call { function, .. } if function.facts().is_operator => Strength::Intersection,
+        Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) | Expr::Call { .. } => {
+            Strength::Path
+        }
     }
 }
 
@@ -362,48 +394,8 @@ fn tighter(strength: Strength) -> Strength {
         Strength::Sum => Strength::Product,
         Strength::Product => Strength::Unary,
         Strength::Unary => Strength::Union,
-        Strength::Union | Strength::Path => Strength::Path,
-    }
-}
-
-pub(crate) fn compare_symbol(op: CompareOp) -> &'static str {
-    match op {
-        CompareOp::Equal => "=",
-        CompareOp::NotEqual => "!=",
-        CompareOp::Less => "<",
-        CompareOp::LessOrEqual => "<=",
-        CompareOp::Greater => ">",
-        CompareOp::GreaterOrEqual => ">=",
-    }
-}
-
-pub(super) fn arithmetic_symbol(op: ArithmeticOp) -> &'static str {
-    match op {
-        ArithmeticOp::Add => "+",
-        ArithmeticOp::Subtract => "-",
-        ArithmeticOp::Multiply => "*",
-        ArithmeticOp::Divide => "div",
-        ArithmeticOp::Modulo => "mod",
-    }
-}
-
-impl Axis {
-    /// Returns the name that queries write before `::`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Child => "child",
-            Self::Descendant => "descendant",
-            Self::DescendantOrSelf => "descendant-or-self",
-            Self::SelfAxis => "self",
-            Self::Attribute => "attribute",
-            Self::Parent => "parent",
-            Self::Ancestor => "ancestor",
-            Self::AncestorOrSelf => "ancestor-or-self",
-            Self::Following => "following",
-            Self::FollowingSibling => "following-sibling",
-            Self::Preceding => "preceding",
-            Self::PrecedingSibling => "preceding-sibling",
-            Self::Namespace => "namespace",
-        }
+        Strength::Union => Strength::Intersection,
+        Strength::Intersection => Strength::Map,
+        Strength::Map | Strength::Path => Strength::Path,
     }
 }

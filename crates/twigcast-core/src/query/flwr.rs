@@ -3,14 +3,19 @@
 //! ```text
 //! query    ::= item { "," item }
 //! item     ::= flwr | if | constructor | "(" [ query ] ")" | path-language expression
-//! flwr     ::= ( "for" $v "in" expr { "," $v "in" expr } | "let" $v ":=" expr { "," $v ":=" expr } )+
-//!              [ "where" expr ] [ [ "stable" ] "order" "by" key { "," key } ] "return" item
+//! flwr     ::= ( for | let | where )+ [ "group" "by" group { "," group } { let | where } ]
+//!              [ [ "stable" ] "order" "by" key { "," key } ] "return" item
+//! for      ::= "for" $v [ "at" $n ] "in" expr { "," $v [ "at" $n ] "in" expr }
+//! let      ::= "let" $v ":=" expr { "," $v ":=" expr }
+//! where    ::= "where" expr
+//! group    ::= $k [ ":=" expr ]
 //! key      ::= expr [ "ascending" | "descending" ] [ "empty" ( "least" | "greatest" ) ]
 //! if       ::= "if" "(" expr ")" "then" item "else" item
 //! ```
 //!
 //! Expressions of the path language are XPath 1.0 in which every path outside a predicate starts at a variable, at `/`,
-//! or at `$doc` or `$msg` (both mean the message). Constructors are XQuery's direct constructors.
+//! or at `$doc` or `$msg` (both mean the message). Constructors are XQuery's direct constructors, and the computed ones of
+//! elements, attributes and texts.
 
 use super::ast::{Expr, VariableId};
 use super::functions::ExprType;
@@ -23,6 +28,11 @@ pub struct FlwrQuery {
     pub body: ItemExpr,
     /// All its variables, by number.
     pub variables: Vec<Variable>,
+    /// `true` if a path in a constructor has another default namespace than the query, which mostly was not meant.
+    pub loses_default: bool,
+    /// `true` if a path in a constructor is read in the default namespace of that, where the query has none and no path
+    /// outside of constructors leads to that namespace.
+    pub gains_default: bool,
 }
 
 /// A variable of a query.
@@ -43,8 +53,14 @@ pub enum ItemExpr {
     Flwr(Box<FlwrExpr>),
     /// `if (a) then b else c`.
     If(Box<IfExpr>),
-    /// `<a>...</a>`.
+    /// `<a>...</a>`, `element a { ... }`.
     Element(Box<ElementConstructor>),
+    /// `element { name } { ... }`.
+    ComputedElement(Box<ComputedElement>),
+    /// `attribute a { ... }`.
+    Attribute(Box<ComputedAttribute>),
+    /// `text { ... }`.
+    Text(Box<ItemExpr>),
     /// `<!--...-->`; the text between.
     Comment(Box<str>),
     /// `<?target data?>`.
@@ -63,8 +79,10 @@ pub enum ItemExpr {
 pub struct FlwrExpr {
     /// The `for` and `let` clauses, in order; at least one.
     pub clauses: Vec<BindingClause>,
-    /// The `where` clause.
+    /// The `where` clauses before `group by`.
     pub condition: Option<Expr>,
+    /// The `group by` clause.
+    pub grouping: Option<Grouping>,
     /// The `order by` clause, most significant key first.
     pub order: Vec<OrderKey>,
     /// The `return` clause.
@@ -78,6 +96,8 @@ pub enum BindingClause {
     For {
         /// The variable, bound to each node in turn.
         variable: VariableId,
+        /// The variable of `at`: which node it is, from 1.
+        position: Option<VariableId>,
         /// A node-set.
         source: Expr,
     },
@@ -88,6 +108,19 @@ pub enum BindingClause {
         /// Its value.
         value: Expr,
     },
+}
+
+/// A `group by` clause, and what follows it: bindings with equal keys become one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grouping {
+    /// The variables of the keys, and the keys: the string of a node-set's first node, or a value.
+    pub keys: Vec<(VariableId, Expr)>,
+    /// The variables of the clauses before, with those that hold their values in all bindings of a group.
+    pub collected: Vec<(VariableId, VariableId)>,
+    /// `let` clauses.
+    pub values: Vec<(VariableId, Expr)>,
+    /// The `where` clauses.
+    pub condition: Option<Expr>,
 }
 
 /// A key of an `order by` clause.
@@ -126,6 +159,37 @@ pub struct ElementConstructor {
     pub attributes: Vec<AttributeConstructor>,
     /// The content between the tags.
     pub content: Vec<ElementContent>,
+}
+
+/// An element whose name is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComputedElement {
+    /// The name, without a prefix.
+    pub name: Expr,
+    /// Namespaces to declare in the start tag.
+    pub declarations: Vec<(Box<str>, Box<str>)>,
+    /// The content.
+    pub content: Vec<ElementContent>,
+}
+
+/// The name of a computed attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ComputedName {
+    /// The name as written, prefix included.
+    Fixed(Box<str>),
+    /// A value, without a prefix.
+    Value(Expr),
+}
+
+/// An attribute that is an item of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComputedAttribute {
+    /// The name.
+    pub name: ComputedName,
+    /// The URI of its namespace.
+    pub namespace: Box<str>,
+    /// The value; `None` for an empty one.
+    pub value: Option<ItemExpr>,
 }
 
 /// An attribute of a constructor.
@@ -188,6 +252,15 @@ fn collect<'q>(item: &'q ItemExpr, result: &mut Vec<&'q FlwrExpr>) {
                 }
             }
         }
+        ItemExpr::ComputedElement(element) => {
+            for part in &element.content {
+                if let ElementContent::Constructor(item) | ElementContent::Enclosed(item) = part {
+                    collect(item, result);
+                }
+            }
+        }
+        ItemExpr::Attribute(attribute) => attribute.value.iter().for_each(|item| collect(item, result)),
+        ItemExpr::Text(item) => collect(item, result),
         ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => {}
     }
 }

@@ -1,16 +1,19 @@
 //! The grammar of For-Where-Return queries, apart from constructors (`constructor.rs`).
 
 use super::ast::{Axis, Expr, Path, PathStart, VariableId};
-use super::flwr::{BindingClause, FlwrExpr, FlwrQuery, IfExpr, ItemExpr, OrderKey, Variable};
+use super::flwr::{BindingClause, FlwrExpr, FlwrQuery, Grouping, IfExpr, ItemExpr, OrderKey, Variable};
 use super::functions::ExprType;
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, is_space};
+use super::operators::{Operator, combine};
+use super::options::Dialect;
 use super::parser::{Parsed, Parser};
 use super::refusals::any_of;
+use super::results::with_results;
 use crate::error::QueryErrorKind;
 
-/// Is a query's text For-Where-Return rather than XPath? XPath can start with none of these.
-pub(super) fn is_flwr(text: &str) -> bool {
+/// Is a query's text For-Where-Return rather than XPath? XPath can start with none of these, but for `let`.
+pub fn is_flwr(text: &str) -> bool {
     let mut lexer = Lexer { text, position: 0, comments: true, angle_not_equal: false };
     let mut token = lexer.next();
     while token.kind == TokenKind::OpenParen {
@@ -24,7 +27,10 @@ pub(super) fn is_flwr(text: &str) -> bool {
             "declare" | "xquery" | "import" | "module" => {
                 matches!(lexer.next().kind, TokenKind::Name)
             }
-            "element" | "document" | "text" | "comment" | "attribute" => lexer.peek() == b'{',
+            "element" | "document" | "text" | "comment" | "attribute" => {
+                let next = lexer.next();
+                next.kind == TokenKind::OpenBrace || next.kind == TokenKind::Name && lexer.peek() == b'{'
+            }
             _ => false,
         },
         _ => false,
@@ -33,7 +39,7 @@ pub(super) fn is_flwr(text: &str) -> bool {
 
 impl<'a> Parser<'a, '_> {
     /// Parses the whole text as a For-Where-Return query.
-    pub fn whole_flwr(mut self) -> Parsed<FlwrQuery> {
+    pub fn whole_flwr(&mut self) -> Parsed<FlwrQuery> {
         self.flwr = true;
         self.lexer.comments = true;
         self.lexer.angle_not_equal = false;
@@ -43,13 +49,27 @@ impl<'a> Parser<'a, '_> {
         if self.token.kind != TokenKind::End {
             return Err(self.unexpected_in_flwr(&["the end of the query"]));
         }
+        self.refuse_unused_parameters()?;
         let variables = std::mem::take(&mut self.declared_variables);
-        let query = FlwrQuery { body, variables };
+        // Who names a namespace outside means it inside, too.
+        let gains_default = !self.gained_defaults.is_subset(&self.outer_namespaces);
+        let query = FlwrQuery { body, variables, loses_default: self.loses_default, gains_default };
         if query.outermost().is_empty() {
             let message = "nothing here says which messages are wanted; write a `for`".into();
             return Err(self.error(0, QueryErrorKind::Syntax, message, &["for $variable in path return ..."]));
         }
         Ok(query)
+    }
+
+    /// Returns a query that matches where its dialect says: in XQuery, where its result is not empty.
+    pub fn as_asked(&self, query: FlwrQuery) -> Parsed<FlwrQuery> {
+        if self.options.dialect != Dialect::Native {
+            return Ok(query);
+        }
+        with_results(query).ok_or_else(|| {
+            let message = "whether its result is empty is left to a processor of XQuery".into();
+            self.error(0, QueryErrorKind::Unsupported, message, &[])
+        })
     }
 
     /// Parses one or more items, separated by commas.
@@ -66,7 +86,7 @@ impl<'a> Parser<'a, '_> {
         Ok(ItemExpr::Sequence(items))
     }
 
-    /// One item (ExprSingle).
+    /// Parses one item (ExprSingle).
     fn item(&mut self) -> Parsed<ItemExpr> {
         self.enter()?;
         let item = match self.token.kind {
@@ -75,6 +95,7 @@ impl<'a> Parser<'a, '_> {
             TokenKind::Name => match (self.text_of(self.token), self.lexer.peek()) {
                 ("for" | "let", b'$') => ItemExpr::Flwr(Box::new(self.flwr_expression()?)),
                 ("if", b'(') => ItemExpr::If(Box::new(self.conditional()?)),
+                _ if self.starts_computed() => self.computed()?,
                 _ => self.value()?,
             },
             _ => self.value()?,
@@ -83,7 +104,7 @@ impl<'a> Parser<'a, '_> {
         Ok(item)
     }
 
-    /// An expression of the path language.
+    /// Parses an expression of the path language.
     fn value(&mut self) -> Parsed<ItemExpr> {
         self.refuse_xquery()?;
         let start = self.token.start;
@@ -103,7 +124,7 @@ impl<'a> Parser<'a, '_> {
         Ok(ItemExpr::Value(expr))
     }
 
-    /// Does an expression certainly select attributes?
+    /// Returns whether an expression certainly selects attributes.
     fn selects_attributes(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Union(members) => members.iter().any(|member| self.selects_attributes(member)),
@@ -117,7 +138,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression? It does when what
+    /// Returns whether the current parenthesis holds a sequence rather than a parenthesised path expression. It does when what
     /// follows it, and any parentheses right after it, is no path expression, or when there is a comma in one of them.
     fn opens_sequence(&self) -> bool {
         let mut lookahead = self.lexer;
@@ -158,7 +179,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// `( items )`.
+    /// Parses `( items )`.
     fn sequence(&mut self) -> Parsed<ItemExpr> {
         let open = self.token.start;
         self.advance();
@@ -172,18 +193,20 @@ impl<'a> Parser<'a, '_> {
         Ok(items)
     }
 
-    /// FLWORExpr.
+    /// Parses a FLWORExpr.
     fn flwr_expression(&mut self) -> Parsed<FlwrExpr> {
         let scope = self.variables.len();
         let mut clauses = Vec::new();
+        let mut condition = None;
         loop {
             match self.text_of(self.token) {
                 "for" if self.lexer.peek() == b'$' => self.for_clause(&mut clauses)?,
                 "let" if self.lexer.peek() == b'$' => self.let_clause(&mut clauses)?,
+                "where" if self.token.kind == TokenKind::Name => self.where_clause(&mut condition)?,
                 _ => break,
             }
         }
-        let condition = if self.accept_keyword("where") { Some(self.condition()?) } else { None };
+        let grouping = if self.accept_keyword("group") { Some(self.grouping(scope)?) } else { None };
         let order = self.order_clause()?;
         if !self.accept_keyword("return") {
             let due: &[&str] = match (condition.is_some(), order.is_empty()) {
@@ -195,15 +218,86 @@ impl<'a> Parser<'a, '_> {
         }
         let result = self.item()?;
         self.variables.truncate(scope);
-        Ok(FlwrExpr { clauses, condition, order, result })
+        Ok(FlwrExpr { clauses, condition, grouping, order, result })
     }
 
-    /// ForClause.
+    /// Parses a WhereClause. Several are one.
+    fn where_clause(&mut self, condition: &mut Option<Expr>) -> Parsed<()> {
+        self.advance();
+        let more = self.condition()?;
+        *condition = Some(match condition.take() {
+            Some(condition) => combine(Operator::And, condition, more),
+            None => more,
+        });
+        Ok(())
+    }
+
+    /// Parses a GroupByClause, behind its first word, and the clauses that follow it. The variables from `scope` on are those of
+    /// the clauses before.
+    fn grouping(&mut self, scope: usize) -> Parsed<Grouping> {
+        if !self.accept_keyword("by") {
+            return Err(self.unexpected_in_flwr(&["by"]));
+        }
+        let mut named = Vec::new();
+        loop {
+            let variable = self.token;
+            let name = self.new_variable("group by")?;
+            let key = if self.token.kind == TokenKind::Assign {
+                self.advance();
+                self.condition()?
+            } else {
+                self.lexer.position = variable.start;
+                self.advance();
+                self.expression()?
+            };
+            named.push((name, key));
+            if self.token.kind != TokenKind::Comma {
+                break;
+            }
+            self.advance();
+        }
+        let before: Vec<_> = self.variables[scope..].to_vec();
+        let mut collected = Vec::with_capacity(before.len());
+        for (name, variable) in before {
+            let holds_nodes = self.variable_types[variable.index()] == ExprType::NodeSet;
+            let is_value = !holds_nodes || self.value_variables.contains(&variable);
+            let attributes = self.attribute_variables.contains(&variable);
+            let new = self.declare(name, ExprType::NodeSet, attributes);
+            if is_value {
+                self.value_variables.push(new);
+            }
+            collected.push((variable, new));
+        }
+        let keys = named.into_iter().map(|(name, key)| {
+            let key_type = match key.static_type(&self.variable_types) {
+                ExprType::NodeSet => ExprType::String,
+                other => other,
+            };
+            (self.declare(name, key_type, false), key)
+        });
+        let keys = keys.collect();
+        let (mut lets, mut condition) = (Vec::new(), None);
+        loop {
+            match self.text_of(self.token) {
+                "let" if self.lexer.peek() == b'$' => self.let_clause(&mut lets)?,
+                "where" if self.token.kind == TokenKind::Name => self.where_clause(&mut condition)?,
+                _ => break,
+            }
+        }
+        let values = lets.into_iter().filter_map(|clause| match clause {
+            BindingClause::Let { variable, value } => Some((variable, value)),
+            BindingClause::For { .. } => None,
+        });
+        Ok(Grouping { keys, collected, values: values.collect(), condition })
+    }
+
+    /// Parses a ForClause.
     fn for_clause(&mut self, clauses: &mut Vec<BindingClause>) -> Parsed<()> {
         self.advance();
         loop {
             self.count_step()?;
             let name = self.new_variable("for")?;
+            let position = if self.accept_keyword("at") { Some(self.new_variable("at")?) } else { None };
             if !self.accept_keyword("in") {
                 return Err(self.no_binding_word("in"));
             }
@@ -212,7 +306,11 @@ impl<'a> Parser<'a, '_> {
             self.require_node_set(&source, start, "what `for` runs over")?;
             let attributes = self.selects_attributes(&source);
             let variable = self.declare(name, ExprType::NodeSet, attributes);
-            clauses.push(BindingClause::For { variable, source });
+            if self.gives_values(&source) {
+                self.value_variables.push(variable);
+            }
+            let position = position.map(|name| self.declare(name, ExprType::Number, false));
+            clauses.push(BindingClause::For { variable, position, source });
             if self.token.kind != TokenKind::Comma {
                 return Ok(());
             }
@@ -220,7 +318,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// LetClause.
+    /// Parses a LetClause.
     fn let_clause(&mut self, clauses: &mut Vec<BindingClause>) -> Parsed<()> {
         self.advance();
         loop {
@@ -230,9 +328,17 @@ impl<'a> Parser<'a, '_> {
                 return Err(self.no_binding_word(":="));
             }
             self.advance();
+            let start = self.token.start;
             let value = self.condition()?;
             let (value_type, attributes) = (value.static_type(&self.variable_types), self.selects_attributes(&value));
+            if matches!(value_type, ExprType::Version | ExprType::QName) {
+                let message = format!("a {} can only be compared; write it in the comparison", value_type.name());
+                return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
+            }
             let variable = self.declare(name, value_type, attributes);
+            if self.gives_values(&value) {
+                self.value_variables.push(variable);
+            }
             clauses.push(BindingClause::Let { variable, value });
             if self.token.kind != TokenKind::Comma {
                 return Ok(());
@@ -241,7 +347,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// The name in a `for` or `let` clause.
+    /// Reads the name in a `for` or `let` clause.
     fn new_variable(&mut self, clause: &str) -> Parsed<&'a str> {
         if self.token.kind != TokenKind::Variable {
             let message = format!("{} stands where `{clause}` needs a variable", self.shown(self.token));
@@ -263,12 +369,11 @@ impl<'a> Parser<'a, '_> {
         id
     }
 
-    /// `in` or `:=` is missing after a variable.
+    /// Returns the error of a missing `in` or `:=` after a variable.
     fn no_binding_word(&self, due: &str) -> Box<crate::error::QueryError> {
         let hint = match self.text_of(self.token) {
             "in" => "`let` binds with `:=`: let $variable := path",
             ":=" => "`for` binds with `in`: for $variable in path",
-            "at" => "`at $position` is not supported; leave it out",
             "as" => "type declarations are not supported; leave `as ...` out",
             "allowing" => "`allowing empty` is not supported; leave it out",
             _ => return self.unexpected_in_flwr(&[due]),
@@ -276,7 +381,7 @@ impl<'a> Parser<'a, '_> {
         self.error(self.token.start, QueryErrorKind::Unsupported, hint.into(), &[due])
     }
 
-    /// An expression of the path language where XQuery would take any expression.
+    /// Parses an expression of the path language where XQuery would take any expression.
     fn condition(&mut self) -> Parsed<Expr> {
         self.refuse_xquery()?;
         let token = self.token;
@@ -286,21 +391,15 @@ impl<'a> Parser<'a, '_> {
         }
         if token.kind == TokenKind::Name {
             let word = self.text_of(token);
-            if matches!((word, self.lexer.peek()), ("for" | "let", b'$') | ("if", b'(')) {
+            if matches!((word, self.lexer.peek()), ("for" | "let", b'$')) {
                 let message = format!("`{word}` can stand only in `return` and in constructors here");
                 return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
             }
         }
-        if token.kind == TokenKind::OpenParen && self.opens_sequence() {
-            let message = "a sequence can stand only in `return` and in constructors; \
-                           write a | b for the nodes of both, or two comparisons joined by `or`"
-                .into();
-            return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
-        }
         self.expression()
     }
 
-    /// OrderByClause.
+    /// Parses an OrderByClause.
     fn order_clause(&mut self) -> Parsed<Vec<OrderKey>> {
         let mut keys = Vec::new();
         let stable = self.accept_keyword("stable");
@@ -333,7 +432,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// IfExpr.
+    /// Parses an IfExpr.
     fn conditional(&mut self) -> Parsed<IfExpr> {
         self.advance();
         let open = self.token.start;
@@ -370,9 +469,6 @@ impl<'a> Parser<'a, '_> {
         let next = lookahead.next();
         let next_text = &lookahead.text[next.start..next.end];
         let message = match word {
-            "some" | "every" if next.kind == TokenKind::Variable => {
-                format!("`{word}` is not supported; write the path with a predicate: [a[. = b]] for some")
-            }
             "declare" | "import" | "module" | "xquery" if next.kind == TokenKind::Name => {
                 let hint = if next_text == "namespace" || next_text == "default" {
                     "namespaces are given beside the query, as in namespaces={\"p\": \"urn:...\"}"
@@ -381,15 +477,14 @@ impl<'a> Parser<'a, '_> {
                 };
                 format!("`{word} {next_text}` is not supported; {hint}")
             }
-            "element" | "attribute" | "processing-instruction" if next.kind == TokenKind::Name => {
-                format!(
-                    "the computed constructor `{word} {next_text} {{` is not supported; write <{next_text}>...</{next_text}>"
-                )
+            "processing-instruction" if next.kind == TokenKind::Name && lookahead.peek() == b'{' => {
+                format!("`{word} {next_text} {{` is not supported; write <?{next_text} ...?>")
             }
-            "element" | "attribute" | "document" | "text" | "comment" | "ordered" | "unordered"
-                if next.kind == TokenKind::OpenBrace =>
-            {
-                format!("`{word} {{` is not supported; write a tag, text or {{ ... }} in a tag")
+            "comment" if next.kind == TokenKind::OpenBrace => {
+                "`comment {` is not supported; write <!-- ... -->".to_owned()
+            }
+            "document" | "ordered" | "unordered" if next.kind == TokenKind::OpenBrace => {
+                format!("`{word} {{` is not supported; write what stands in the braces")
             }
             "typeswitch" | "validate" | "try" | "switch"
                 if matches!(next.kind, TokenKind::OpenParen | TokenKind::OpenBrace) =>
@@ -410,10 +505,8 @@ impl<'a> Parser<'a, '_> {
         if token.kind == TokenKind::Name {
             let word = self.text_of(token);
             let clause = match word {
-                "group" => Some("`group by` is not supported"),
                 "count" => Some("the `count` clause is not supported"),
                 "window" => Some("windows are not supported"),
-                "satisfies" => Some("`some` and `every` are not supported; write a predicate"),
                 _ => None,
             };
             if let Some(message) = clause {
@@ -477,7 +570,7 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// The character behind the name of a predefined entity or a character reference.
+/// Returns the character behind the name of a predefined entity or a character reference.
 fn referred_character(name: &str) -> Option<char> {
     let code = match name {
         "lt" => return Some('<'),

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::display::{Printed, Printer, Strength};
 use super::flwr::{
-    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
+    AttributeValuePart, BindingClause, ComputedAttribute, ComputedElement, ComputedName, ElementConstructor,
+    ElementContent, FlwrExpr, FlwrQuery, Grouping, ItemExpr,
 };
 use crate::vocabulary::Vocabulary;
 
@@ -36,12 +37,24 @@ fn declarations(item: &ItemExpr, declare: &mut dyn FnMut(&str, &str)) {
                 }
             }
         }
-        ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => {}
+        ItemExpr::ComputedElement(element) => {
+            element.declarations.iter().for_each(|(prefix, uri)| declare(prefix, uri));
+            for part in &element.content {
+                if let ElementContent::Constructor(item) | ElementContent::Enclosed(item) = part {
+                    declarations(item, declare);
+                }
+            }
+        }
+        ItemExpr::Attribute(_)
+        | ItemExpr::Text(_)
+        | ItemExpr::Comment(_)
+        | ItemExpr::ProcessingInstruction { .. }
+        | ItemExpr::Value(_) => {}
     }
 }
 
 impl Printer<'_> {
-    /// Items where commas need no parentheses.
+    /// Writes items where commas need no parentheses.
     fn top(&mut self, item: &ItemExpr) {
         match item {
             ItemExpr::Sequence(items) if items.len() > 1 => {
@@ -73,6 +86,12 @@ impl Printer<'_> {
                 self.item(&choice.otherwise);
             }
             ItemExpr::Element(element) => self.element(element),
+            ItemExpr::ComputedElement(element) => self.computed_element(element),
+            ItemExpr::Attribute(attribute) => self.computed_attribute(attribute),
+            ItemExpr::Text(item) => {
+                self.text.push_str("text ");
+                self.braces(Some(item));
+            }
             ItemExpr::Comment(text) => {
                 let _ = write!(self.text, "<!--{text}-->");
             }
@@ -86,22 +105,23 @@ impl Printer<'_> {
 
     fn flwr(&mut self, flwr: &FlwrExpr) {
         for clause in &flwr.clauses {
-            let (word, variable, joint, expr) = match clause {
-                BindingClause::For { variable, source } => ("for", variable, "in", source),
-                BindingClause::Let { variable, value } => ("let", variable, ":=", value),
+            let (word, variable, position, joint, expr) = match clause {
+                BindingClause::For { variable, position, source } => ("for", variable, *position, "in", source),
+                BindingClause::Let { variable, value } => ("let", variable, None, ":=", value),
             };
             let name = self.variable_name(*variable).to_owned();
-            let _ = write!(self.text, "{word} ${name} {joint} ");
+            let _ = write!(self.text, "{word} ${name} ");
+            if let Some(position) = position {
+                let name = self.variable_name(position).to_owned();
+                let _ = write!(self.text, "at ${name} ");
+            }
+            let _ = write!(self.text, "{joint} ");
             self.expr(expr, Strength::And);
             self.text.push(' ');
         }
-        if let Some(condition) = &flwr.condition {
-            self.text.push_str("where ");
-            self.expr(
-                condition,
-                if matches!(condition, super::ast::Expr::Path(_)) { Strength::And } else { Strength::Or },
-            );
-            self.text.push(' ');
+        self.where_clause(flwr.condition.as_ref());
+        if let Some(grouping) = &flwr.grouping {
+            self.grouping(grouping);
         }
         for (index, key) in flwr.order.iter().enumerate() {
             self.text.push_str(if index > 0 { ", " } else { "order by " });
@@ -111,6 +131,63 @@ impl Printer<'_> {
         }
         self.text.push_str(if flwr.order.is_empty() { "return " } else { " return " });
         self.item(&flwr.result);
+    }
+
+    fn where_clause(&mut self, condition: Option<&super::ast::Expr>) {
+        if let Some(condition) = condition {
+            self.text.push_str("where ");
+            let is_path = matches!(condition, super::ast::Expr::Path(_));
+            self.expr(condition, if is_path { Strength::And } else { Strength::Or });
+            self.text.push(' ');
+        }
+    }
+
+    fn grouping(&mut self, grouping: &Grouping) {
+        for (index, (variable, key)) in grouping.keys.iter().enumerate() {
+            let name = self.variable_name(*variable).to_owned();
+            let _ = write!(self.text, "{} ${name} := ", if index > 0 { "," } else { "group by" });
+            self.expr(key, Strength::And);
+        }
+        self.text.push(' ');
+        for (variable, value) in &grouping.values {
+            let name = self.variable_name(*variable).to_owned();
+            let _ = write!(self.text, "let ${name} := ");
+            self.expr(value, Strength::And);
+            self.text.push(' ');
+        }
+        self.where_clause(grouping.condition.as_ref());
+    }
+
+    fn computed_element(&mut self, element: &ComputedElement) {
+        self.text.push_str("element { ");
+        self.expr(&element.name, Strength::And);
+        self.text.push_str(" } ");
+        let content = element.content.iter().find_map(|part| match part {
+            ElementContent::Constructor(item) | ElementContent::Enclosed(item) => Some(item),
+            ElementContent::Text(_) => None,
+        });
+        self.braces(content);
+    }
+
+    fn computed_attribute(&mut self, attribute: &ComputedAttribute) {
+        self.text.push_str("attribute ");
+        match &attribute.name {
+            ComputedName::Fixed(name) => self.text.push_str(name),
+            ComputedName::Value(name) => {
+                self.text.push_str("{ ");
+                self.expr(name, Strength::And);
+                self.text.push_str(" }");
+            }
+        }
+        self.text.push(' ');
+        self.braces(attribute.value.as_ref());
+    }
+
+    fn braces(&mut self, item: Option<&ItemExpr>) {
+        match item {
+            Some(item) => self.enclosed(item),
+            None => self.text.push_str("{}"),
+        }
     }
 
     fn element(&mut self, element: &ElementConstructor) {
@@ -151,7 +228,7 @@ impl Printer<'_> {
         self.text.push_str(" }");
     }
 
-    /// Text of an element. White space alone would be dropped, so its first character becomes a reference.
+    /// Writes text of an element. White space alone would be dropped, so its first character becomes a reference.
     fn constant(&mut self, text: &str) {
         let mut rest = text;
         if text.bytes().all(super::lexer::is_space) {

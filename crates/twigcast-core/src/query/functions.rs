@@ -1,9 +1,12 @@
-//! The core function library (Recommendation, section 4): one row of facts for each function.
+//! The function library: one row of facts for each function. First those of XPath 1.0 (Recommendation, section 4), then
+//! those that XPath 3.1 adds.
 //!
 //! The parser, the static types, the planner, the static analysis, the reference page and, through the bindings, the
 //! overlays read the row of a function; `eval/functions.rs` has its code.
 
-/// The core functions of XPath 1.0, in the order of their rows in [`FUNCTIONS`].
+use crate::util::temporal::TemporalType;
+
+/// The functions, in the order of their rows in [`FUNCTIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Function {
@@ -34,9 +37,53 @@ pub enum Function {
     Floor,
     Ceiling,
     Round,
+    LowerCase,
+    UpperCase,
+    EndsWith,
+    StringJoin,
+    Abs,
+    Matches,
+    XsDouble,
+    XsDecimal,
+    XsInteger,
+    XsDateTime,
+    XsDate,
+    XsTime,
+    XsDayTimeDuration,
+    XsYearMonthDuration,
+    YearFromDateTime,
+    MonthFromDateTime,
+    DayFromDateTime,
+    HoursFromDateTime,
+    MinutesFromDateTime,
+    SecondsFromDateTime,
+    YearFromDate,
+    MonthFromDate,
+    DayFromDate,
+    HoursFromTime,
+    MinutesFromTime,
+    SecondsFromTime,
+    YearsFromDuration,
+    MonthsFromDuration,
+    DaysFromDuration,
+    HoursFromDuration,
+    MinutesFromDuration,
+    SecondsFromDuration,
+    XsQName,
+    ResolveQName,
+    TwigVersion,
+    Min,
+    Max,
+    Avg,
+    DistinctValues,
+    Tokenize,
+    Replace,
+    Intersect,
+    Except,
 }
 
-/// The type of an XPath 1.0 expression. All are known without evaluating, except that of a variable.
+/// The type of an expression: those of XPath 1.0, and some of XML Schema. All are known without evaluating, except that of
+/// a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ExprType {
@@ -44,16 +91,22 @@ pub enum ExprType {
     Boolean,
     Number,
     String,
+    Temporal(TemporalType),
+    Version,
+    QName,
 }
 
 impl ExprType {
-    /// Returns the name of the type as XPath 1.0 writes it.
+    /// Returns the name of the type as XPath writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::NodeSet => "node-set",
             Self::Boolean => "boolean",
             Self::Number => "number",
             Self::String => "string",
+            Self::Temporal(kind) => kind.name(),
+            Self::Version => "version",
+            Self::QName => "xs:QName",
         }
     }
 }
@@ -89,6 +142,8 @@ pub enum ValueWithoutNodes {
     Number(f64),
     /// The empty string.
     EmptyString,
+    /// No value, which compares with nothing.
+    Nothing,
 }
 
 /// The facts about a function that hold without evaluating it: a row of [`FUNCTIONS`].
@@ -118,6 +173,12 @@ pub struct FunctionFacts {
     pub uses_first_node: bool,
     /// The function reads parts of the message other than its arguments and the context node.
     pub looks_elsewhere: bool,
+    /// The function is one of XPath 1.0; the others have the names and the meaning of XPath 3.1.
+    pub is_of_xpath_1: bool,
+    /// The items of the result are values, not nodes of the message.
+    pub gives_values: bool,
+    /// The name is written between the arguments.
+    pub is_operator: bool,
 }
 
 impl FunctionFacts {
@@ -135,6 +196,9 @@ impl FunctionFacts {
             without_nodes: None,
             uses_first_node: false,
             looks_elsewhere: false,
+            is_of_xpath_1: true,
+            gives_values: false,
+            is_operator: false,
         }
     }
 
@@ -169,6 +233,21 @@ impl FunctionFacts {
         self
     }
 
+    const fn of_xpath_3(mut self) -> Self {
+        self.is_of_xpath_1 = false;
+        self
+    }
+
+    const fn values(mut self) -> Self {
+        self.gives_values = true;
+        self
+    }
+
+    const fn operator(mut self) -> Self {
+        self.is_operator = true;
+        self
+    }
+
     const fn without_nodes(mut self, value: ValueWithoutNodes) -> Self {
         self.without_nodes = Some(value);
         self
@@ -184,13 +263,14 @@ impl FunctionFacts {
     }
 }
 
-/// The facts of all core functions. A row says what differs from: one argument of any type, no use of the context, and
+/// The facts of all functions. A row says what differs from: one argument of any type, no use of the context, and
 /// an unknown value on an empty node-set.
 #[rustfmt::skip]
-pub static FUNCTIONS: [FunctionFacts; Function::Round as usize + 1] = {
+pub static FUNCTIONS: [FunctionFacts; Function::Except as usize + 1] = {
     use ContextUse::{Always, WithoutArgument};
     use ExprType as T;
     use Function as F;
+    use TemporalType::{Date, DateTime, DayTimeDuration, Time, YearMonthDuration};
     use ValueWithoutNodes::EmptyString;
     const fn row(function: F, name: &'static str, usage: &'static str, result_type: T) -> FunctionFacts {
         FunctionFacts::new(function, name, usage, result_type)
@@ -199,6 +279,7 @@ pub static FUNCTIONS: [FunctionFacts; Function::Round as usize + 1] = {
     const NAN: ValueWithoutNodes = ValueWithoutNodes::Number(f64::NAN);
     const TRUE: ValueWithoutNodes = ValueWithoutNodes::Boolean(true);
     const FALSE: ValueWithoutNodes = ValueWithoutNodes::Boolean(false);
+    const NOTHING: ValueWithoutNodes = ValueWithoutNodes::Nothing;
     [
         row(F::Last, "last", "last()", T::Number).arguments(0, 0).context(Always).depends_on(Dependence::Size),
         row(F::Position, "position", "position()", T::Number)
@@ -239,6 +320,84 @@ pub static FUNCTIONS: [FunctionFacts; Function::Round as usize + 1] = {
         row(F::Floor, "floor", "floor(number)", T::Number).first_node().without_nodes(NAN),
         row(F::Ceiling, "ceiling", "ceiling(number)", T::Number).first_node().without_nodes(NAN),
         row(F::Round, "round", "round(number)", T::Number).first_node().without_nodes(NAN),
+        row(F::LowerCase, "lower-case", "lower-case(string)", T::String)
+            .first_node().without_nodes(EmptyString).of_xpath_3(),
+        row(F::UpperCase, "upper-case", "upper-case(string)", T::String)
+            .first_node().without_nodes(EmptyString).of_xpath_3(),
+        row(F::EndsWith, "ends-with", "ends-with(string, suffix)", T::Boolean)
+            .arguments(2, 2).first_node().of_xpath_3(),
+        row(F::StringJoin, "string-join", "string-join(nodes, separator?)", T::String)
+            .arguments(1, 2).node_set().without_nodes(EmptyString).of_xpath_3(),
+        row(F::Abs, "abs", "abs(number)", T::Number).first_node().without_nodes(NAN).of_xpath_3(),
+        row(F::Matches, "matches", "matches(string, pattern, flags?)", T::Boolean)
+            .arguments(2, 3).first_node().of_xpath_3(),
+        row(F::XsDouble, "xs:double", "xs:double(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsDecimal, "xs:decimal", "xs:decimal(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsInteger, "xs:integer", "xs:integer(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsDateTime, "xs:dateTime", "xs:dateTime(value)", T::Temporal(DateTime))
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsDate, "xs:date", "xs:date(value)", T::Temporal(Date))
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsTime, "xs:time", "xs:time(value)", T::Temporal(Time))
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsDayTimeDuration, "xs:dayTimeDuration", "xs:dayTimeDuration(value)", T::Temporal(DayTimeDuration))
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsYearMonthDuration, "xs:yearMonthDuration", "xs:yearMonthDuration(value)", T::Temporal(YearMonthDuration))
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::YearFromDateTime, "year-from-dateTime", "year-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MonthFromDateTime, "month-from-dateTime", "month-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::DayFromDateTime, "day-from-dateTime", "day-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::HoursFromDateTime, "hours-from-dateTime", "hours-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MinutesFromDateTime, "minutes-from-dateTime", "minutes-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::SecondsFromDateTime, "seconds-from-dateTime", "seconds-from-dateTime(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::YearFromDate, "year-from-date", "year-from-date(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MonthFromDate, "month-from-date", "month-from-date(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::DayFromDate, "day-from-date", "day-from-date(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::HoursFromTime, "hours-from-time", "hours-from-time(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MinutesFromTime, "minutes-from-time", "minutes-from-time(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::SecondsFromTime, "seconds-from-time", "seconds-from-time(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::YearsFromDuration, "years-from-duration", "years-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MonthsFromDuration, "months-from-duration", "months-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::DaysFromDuration, "days-from-duration", "days-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::HoursFromDuration, "hours-from-duration", "hours-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::MinutesFromDuration, "minutes-from-duration", "minutes-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::SecondsFromDuration, "seconds-from-duration", "seconds-from-duration(value)", T::Number)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::XsQName, "xs:QName", "xs:QName('prefix:name')", T::QName).of_xpath_3(),
+        row(F::ResolveQName, "resolve-QName", "resolve-QName(string, element)", T::QName)
+            .arguments(2, 2).first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::TwigVersion, "twig:version", "twig:version(string)", T::Version)
+            .first_node().without_nodes(NOTHING).of_xpath_3(),
+        row(F::Min, "min", "min(items)", T::Number).node_set().without_nodes(NAN).of_xpath_3(),
+        row(F::Max, "max", "max(items)", T::Number).node_set().without_nodes(NAN).of_xpath_3(),
+        row(F::Avg, "avg", "avg(items)", T::Number).node_set().without_nodes(NAN).of_xpath_3(),
+        row(F::DistinctValues, "distinct-values", "distinct-values(items)", T::NodeSet).node_set().values().of_xpath_3(),
+        row(F::Tokenize, "tokenize", "tokenize(string, pattern?, flags?)", T::NodeSet)
+            .arguments(1, 3).first_node().values().of_xpath_3(),
+        row(F::Replace, "replace", "replace(string, pattern, replacement, flags?)", T::String)
+            .arguments(3, 4).first_node().without_nodes(EmptyString).of_xpath_3(),
+        row(F::Intersect, "intersect", "a intersect b", T::NodeSet).arguments(2, 2).node_set().operator().of_xpath_3(),
+        row(F::Except, "except", "a except b", T::NodeSet).arguments(2, 2).node_set().operator().of_xpath_3(),
     ]
 };
 
@@ -252,9 +411,9 @@ const _: () = {
 };
 
 impl Function {
-    /// Returns the function with a name.
+    /// Returns the function that is called by a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        FUNCTIONS.iter().find(|row| row.name == name).map(|row| row.function)
+        FUNCTIONS.iter().find(|row| row.name == name && !row.is_operator).map(|row| row.function)
     }
 
     /// Returns the row of the function.

@@ -1,6 +1,7 @@
 //! Hints on what to write instead of functions, axes and operators of later versions of XPath and of programming
 //! languages.
 
+use super::ast::Axis;
 use super::functions::FUNCTIONS;
 
 /// Returns `n arguments` in words.
@@ -17,23 +18,10 @@ pub(crate) fn arguments(count: usize) -> String {
 pub(crate) fn later_function(name: &str) -> Option<&'static str> {
     let local = name.strip_prefix("fn:").unwrap_or(name);
     Some(match local {
-        "matches" | "replace" | "tokenize" | "analyze-string" => {
-            "XPath 1.0 has no regular expressions; use contains(), starts-with() or translate()"
-        }
-        "ends-with" => "write substring(a, string-length(a) - string-length(b) + 1) = b",
-        "lower-case" => "write translate(a, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz')",
-        "upper-case" => "write translate(a, 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ')",
-        "exists" => "write the path itself: [a] is true where a exists",
-        "empty" => "write not(a)",
-        "avg" => "write sum(a) div count(a)",
-        "min" => "write a[not(../a < .)]",
-        "max" => "write a[not(../a > .)]",
-        "abs" => "compare both signs: a > 5 or a < -5",
+        "analyze-string" => "write tokenize(a, pattern) or replace(a, pattern, text), or use dialect=\"xquery\"",
         "data" => "write string(a) or number(a)",
-        "string-join" => "write concat(a, ', ', b)",
-        "distinct-values" => "write a[not(. = preceding::a)]",
         "compare" | "codepoint-equal" => "write a = b",
-        "deep-equal" => "write string(a) = string(b)",
+        "deep-equal" => "write string(a) = string(b) to compare texts, or use dialect=\"xquery\"",
         "head" => "write (a)[1]",
         "tail" => "write (a)[position() > 1]",
         "index-of" => "write count(a[. = b]/preceding-sibling::a) + 1",
@@ -41,11 +29,12 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
         "node-name" => "write name(a)",
         "one-or-more" | "zero-or-one" | "exactly-one" => "write count(a) = 1 or the like",
         "round-half-to-even" => "write round(a)",
-        "if" => "write (a and b) or (not(a) and c)",
-        "some" | "every" => "write the path with a predicate: [a[. = b]] for some, not(a[not(. = b)]) for every",
+        "if" => "put the whole expression in parentheses: (if (a) then b else c)",
+        "some" | "every" => "a variable follows the word: some $x in a satisfies $x = 1",
         "for" | "let" => "a For-Where-Return query starts with the word and a variable: for $x in /a return $x",
         "doc" | "document" | "collection" | "doc-available" | "unparsed-text" | "json-doc" | "parse-xml" => {
-            "a query is data: no function reads a file, the network or another message"
+            "a query is data: no function reads a file, the network or another message; for the message itself write \
+             $doc, or begin the path with /"
         }
         "current-date" | "current-dateTime" | "current-time" | "now" => "a query is data: no function reads the clock",
         "current" => "write `.` in the outermost predicate",
@@ -54,7 +43,26 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
         "attribute" => "write @* or @name",
         "item" | "document-node" | "schema-element" => "write node()",
         "element-with-id" | "idref" => "write //*[@id = 'x']",
-        _ if name.starts_with("xs:") => "XPath 1.0 has no typed values; number(a) and string(a) convert",
+        "xs:duration" => "write xs:dayTimeDuration or xs:yearMonthDuration",
+        "xs:string" | "xs:normalizedString" | "xs:token" | "xs:anyURI" | "xs:untypedAtomic" => "write string(a)",
+        "xs:boolean" => "write a = ('true', '1')",
+        "xs:float" => "write xs:double(a)",
+        "xs:dateTimeStamp" | "dateTime" => "write xs:dateTime(a)",
+        "implicit-timezone" | "timezone-from-dateTime" | "timezone-from-date" | "timezone-from-time" => {
+            "dates and times are compared across offsets; one without is of UTC"
+        }
+        "adjust-dateTime-to-timezone" | "adjust-date-to-timezone" | "adjust-time-to-timezone" => {
+            "dates and times are compared across offsets as they are"
+        }
+        "format-date" | "format-dateTime" | "format-time" => "write string(a) or year-from-date(a) and the like",
+        "QName" | "namespace-uri-from-QName" | "local-name-from-QName" | "prefix-from-QName" => {
+            "write @a = xs:QName('prefix:name') to compare names"
+        }
+        "version" | "version-compare" | "compare-versions" => "write twig:version(a) < twig:version('2.17.1')",
+        _ if name.starts_with("xs:") => {
+            "of the types there are xs:double, xs:decimal, xs:integer, xs:dateTime, xs:date, xs:time, xs:dayTimeDuration, \
+             xs:yearMonthDuration and xs:QName"
+        }
         _ => return None,
     })
 }
@@ -63,19 +71,11 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
 /// later version (rather than a slip).
 pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
     Some(match word {
-        "eq" | "is" => ("write `=`", true),
-        "ne" => ("write `!=`", true),
-        "lt" => ("write `<`", true),
-        "le" => ("write `<=`", true),
-        "gt" => ("write `>`", true),
-        "ge" => ("write `>=`", true),
-        "idiv" => ("write floor(a div b)", true),
-        "to" => ("write two comparisons: a >= 1 and a <= 5", true),
-        "union" => ("write `|`", true),
-        "intersect" => ("write a[count(. | b) = count(b)]", true),
-        "except" => ("write a[count(. | b) != count(b)]", true),
-        "instance" | "cast" | "castable" | "treat" => ("XPath 1.0 has no types; number(a) and string(a) convert", true),
-        "satisfies" | "then" | "else" | "return" | "in" => ("XPath 1.0 has no such expression", true),
+        "idiv" => ("write floor(a div b), where neither is negative", true),
+        "cast" => ("write the type as a function: xs:date(a)", true),
+        "castable" => ("write the type as a function, which is true of what is a value of it: [xs:date(a)]", true),
+        "instance" | "treat" => ("texts have no types; xs:date(a) and the like read them as values of one", true),
+        "satisfies" | "then" | "else" | "return" | "in" => ("it belongs to some, every, if or for", false),
         "AND" | "And" => ("write `and` (lower case)", false),
         "OR" | "Or" => ("write `or` (lower case)", false),
         "xor" => ("write boolean(a) != boolean(b)", false),
@@ -88,7 +88,7 @@ pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
 
 /// Returns a character or pair of characters of other languages that `rest` starts with, and what it should have been.
 pub(crate) fn instead_of_symbol(rest: &str) -> Option<(&'static str, &'static str)> {
-    const SYMBOLS: [(&str, &str); 25] = [
+    const SYMBOLS: [(&str, &str); 24] = [
         ("&&", "write `and`"),
         ("&lt;", "the text is escaped for XML; write `<`"),
         ("&gt;", "the text is escaped for XML; write `>`"),
@@ -96,8 +96,10 @@ pub(crate) fn instead_of_symbol(rest: &str) -> Option<(&'static str, &'static st
         ("&quot;", "the text is escaped for XML; write a quote"),
         ("&apos;", "the text is escaped for XML; write a quote"),
         ("&", "write `and`"),
-        ("||", "write `or`, or concat(a, b) to join strings"),
-        ("!", "write not(...), or `!=`"),
+        (
+            "!",
+            "write not(...) for `not`, `!=` for `not equal`; `!` stands between nodes and what is made of each, as in a ! (b * c)",
+        ),
         ("%", "write `mod`"),
         ("\\", "steps are separated by `/`"),
         ("\u{201C}", "write straight quotes"),
@@ -112,28 +114,11 @@ pub(crate) fn instead_of_symbol(rest: &str) -> Option<(&'static str, &'static st
         ("\u{2264}", "write `<=`"),
         ("\u{2265}", "write `>=`"),
         (";", "a query is one expression; leave it out"),
-        ("?", "XPath 1.0 has no such operator"),
-        ("#", "XPath 1.0 has no such operator"),
+        ("?", "there are no maps and no arrays; leave it out, or use dialect=\"xquery\""),
+        ("#", "a function is called: f(a)"),
     ];
     SYMBOLS.iter().copied().find(|(symbol, _)| rest.starts_with(symbol))
 }
-
-/// The axis names, for suggestions.
-pub(crate) const AXIS_NAMES: [&str; 13] = [
-    "child",
-    "descendant",
-    "descendant-or-self",
-    "self",
-    "attribute",
-    "parent",
-    "ancestor",
-    "ancestor-or-self",
-    "following",
-    "following-sibling",
-    "preceding",
-    "preceding-sibling",
-    "namespace",
-];
 
 /// Returns the core function that `name` is probably a misspelling of.
 pub(crate) fn similar_function(name: &str) -> Option<&'static str> {
@@ -142,10 +127,10 @@ pub(crate) fn similar_function(name: &str) -> Option<&'static str> {
 
 /// Returns the axis that `name` is probably a misspelling of.
 pub(crate) fn similar_axis(name: &str) -> Option<&'static str> {
-    similar(name, AXIS_NAMES.iter().copied())
+    similar(name, Axis::ALL.iter().map(|(_, name)| *name))
 }
 
-/// The known word nearest to `name`, if it is near: at most a third of its letters differ.
+/// Returns the known word nearest to `name`, if it is near: at most a third of its letters differ.
 fn similar(name: &str, existing: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if name.len() > 40 {
         return None;
@@ -158,7 +143,7 @@ fn similar(name: &str, existing: impl Iterator<Item = &'static str>) -> Option<&
         .map(|(_, word)| word)
 }
 
-/// Levenshtein's distance.
+/// Returns the edit distance of two words, by Levenshtein.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

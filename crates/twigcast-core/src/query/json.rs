@@ -7,6 +7,8 @@
 //! | `or`, `and`, `union` | `operands` |
 //! | `compare`, `arithmetic` | `operator` (as a query writes it), `left`, `right` |
 //! | `negate` | `operand` |
+//! | `map` | `nodes`, `value` |
+//! | `intersect`, `except` | `left`, `right` |
 //! | `number` | `value`: a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 //! | `literal` | `value` |
 //! | `call` | `function` (as a query writes it), `arguments` |
@@ -21,12 +23,16 @@
 //! |---|---|
 //! | `flwr-query` | `body` |
 //! | `sequence` | `items` |
-//! | `flwr` | `clauses`, `where` (or null), `order` (objects with `key`, `descending`, `empty_greatest`), `return` |
-//! | clause: `for` | `name`, `id`, `source` |
+//! | `flwr` | `clauses`, `where` (or null), `grouping` (or null), `order` (objects with `key`, `descending`, `empty_greatest`), `return` |
+//! | `grouping` | `keys` and `values` (objects with `name` and `value`), `where` (or null) |
+//! | clause: `for` | `name`, `id`, `position` (a name, or null), `source` |
 //! | clause: `let` | `name`, `id`, `value` |
 //! | `if` | `condition`, `then`, `else` |
 //! | `element` | `qname`, `namespace`, `local`, `declarations` (`prefix`, `uri`), `attributes`, `content` |
 //! | `attribute` | `qname`, `namespace`, `local`, `value`: a list of `text` and `enclosed` |
+//! | `computed-element` | `name`, `declarations`, `content` |
+//! | `computed-attribute` | `qname` (or null), `name` (or null), `value` (or null) |
+//! | `text-constructor` | `item` |
 //! | content: `text` | `value` |
 //! | content: `enclosed` | `item` |
 //! | `comment-constructor` | `value` |
@@ -37,10 +43,11 @@
 
 use super::Query;
 use super::ast::{Expr, NameTest, NodeTest, Path, PathStart, Step, VariableId};
-use super::display::{arithmetic_symbol, compare_symbol};
 use super::flwr::{
-    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, ItemExpr, Variable,
+    AttributeValuePart, BindingClause, ComputedAttribute, ComputedElement, ComputedName, ElementConstructor,
+    ElementContent, FlwrExpr, Grouping, ItemExpr, Variable,
 };
+use super::typed::TypedConstant;
 use crate::util::json::Json;
 use crate::util::number;
 use crate::vocabulary::{Name, Vocabulary};
@@ -70,8 +77,8 @@ impl QueryToJson<'_> {
             Expr::Or(operands) => Json::of_kind("or", [("operands", self.exprs(operands))]),
             Expr::And(operands) => Json::of_kind("and", [("operands", self.exprs(operands))]),
             Expr::Union(operands) => Json::of_kind("union", [("operands", self.exprs(operands))]),
-            Expr::Compare { op, left, right } => self.binary("compare", compare_symbol(*op), left, right),
-            Expr::Arithmetic { op, left, right } => self.binary("arithmetic", arithmetic_symbol(*op), left, right),
+            Expr::Compare { op, left, right } => self.binary("compare", op.symbol(), left, right),
+            Expr::Arithmetic { op, left, right } => self.binary("arithmetic", op.symbol(), left, right),
             Expr::Negate(operand) => Json::of_kind("negate", [("operand", self.expr(operand))]),
             Expr::Number(value) => {
                 // JSON has no infinity and no NaN, and its readers take `-0` for the integer 0.
@@ -83,11 +90,27 @@ impl QueryToJson<'_> {
                 Json::of_kind("number", [("value", value)])
             }
             Expr::Literal(value) => Json::of_kind("literal", [("value", (&**value).into())]),
+            Expr::Typed(constant) => self.typed(constant),
+            Expr::Pattern(pattern) => Json::of_kind("literal", [("value", pattern.text().into())]),
+            Expr::Map { nodes, value } => {
+                Json::of_kind("map", [("nodes", self.expr(nodes)), ("value", self.expr(value))])
+            }
+            Expr::Call { function, arguments } if function.facts().is_operator => {
+                let (left, right) = (self.expr(&arguments[0]), self.expr(&arguments[1]));
+                Json::of_kind(function.name(), [("left", left), ("right", right)])
+            }
             Expr::Call { function, arguments } => {
                 Json::of_kind("call", [("function", function.name().into()), ("arguments", self.exprs(arguments))])
             }
             Expr::Path(path) => self.path(path),
         }
+    }
+
+    /// A constant of a type is the call that makes it.
+    fn typed(&self, constant: &TypedConstant) -> Json {
+        let (function, text) = constant.call();
+        let literal = |text: &&str| Json::of_kind("literal", [("value", (*text).into())]);
+        Json::of_kind("call", [("function", function.into()), ("arguments", Json::list(&[&*text], literal))])
     }
 
     fn exprs(&self, exprs: &[Expr]) -> Json {
@@ -140,6 +163,12 @@ impl QueryToJson<'_> {
         [("name", name.into()), ("id", id.as_u32().into())]
     }
 
+    /// Returns the name of a variable.
+    fn name_of(&self, id: VariableId) -> Json {
+        let [(_, name), _] = self.variable(id);
+        name
+    }
+
     // For-Where-Return ------------------------------------------------------------------------------------------------
 
     fn item(&self, item: &ItemExpr) -> Json {
@@ -155,6 +184,9 @@ impl QueryToJson<'_> {
                 ],
             ),
             ItemExpr::Element(element) => self.element(element),
+            ItemExpr::ComputedElement(element) => self.computed_element(element),
+            ItemExpr::Attribute(attribute) => self.computed_attribute(attribute),
+            ItemExpr::Text(item) => Json::of_kind("text-constructor", [("item", self.item(item))]),
             ItemExpr::Comment(text) => text_of_kind("comment-constructor", text),
             ItemExpr::ProcessingInstruction { target, data } => Json::of_kind(
                 "processing-instruction-constructor",
@@ -166,12 +198,13 @@ impl QueryToJson<'_> {
 
     fn flwr(&self, flwr: &FlwrExpr) -> Json {
         let clauses = Json::list(&flwr.clauses, |clause| {
-            let (kind, variable, field, expr) = match clause {
-                BindingClause::For { variable, source } => ("for", variable, "source", source),
-                BindingClause::Let { variable, value } => ("let", variable, "value", value),
+            let (kind, variable, position, field, expr) = match clause {
+                BindingClause::For { variable, position, source } => ("for", variable, *position, "source", source),
+                BindingClause::Let { variable, value } => ("let", variable, None, "value", value),
             };
             let [name, id] = self.variable(*variable);
-            Json::of_kind(kind, [name, id, (field, self.expr(expr))])
+            let position = Json::optional(position, |position| self.name_of(position));
+            Json::of_kind(kind, [name, id, ("position", position), (field, self.expr(expr))])
         });
         let order = Json::list(&flwr.order, |key| {
             Json::object([
@@ -183,14 +216,51 @@ impl QueryToJson<'_> {
         let condition = Json::optional(flwr.condition.as_ref(), |condition| self.expr(condition));
         Json::of_kind(
             "flwr",
-            [("clauses", clauses), ("where", condition), ("order", order), ("return", self.item(&flwr.result))],
+            [
+                ("clauses", clauses),
+                ("where", condition),
+                ("grouping", Json::optional(flwr.grouping.as_ref(), |grouping| self.grouping(grouping))),
+                ("order", order),
+                ("return", self.item(&flwr.result)),
+            ],
         )
     }
 
+    fn grouping(&self, grouping: &Grouping) -> Json {
+        let named = |pairs: &[(VariableId, Expr)]| {
+            Json::list(pairs, |(variable, value)| {
+                Json::object([("name", self.name_of(*variable)), ("value", self.expr(value))])
+            })
+        };
+        let condition = Json::optional(grouping.condition.as_ref(), |condition| self.expr(condition));
+        Json::object([("keys", named(&grouping.keys)), ("values", named(&grouping.values)), ("where", condition)])
+    }
+
+    fn computed_element(&self, element: &ComputedElement) -> Json {
+        let name = ("name", self.expr(&element.name));
+        let declarations = ("declarations", declarations(&element.declarations));
+        Json::of_kind("computed-element", [name, declarations, ("content", self.content(&element.content))])
+    }
+
+    fn computed_attribute(&self, attribute: &ComputedAttribute) -> Json {
+        let (qname, name) = match &attribute.name {
+            ComputedName::Fixed(qname) => (Some(&**qname), None),
+            ComputedName::Value(name) => (None, Some(name)),
+        };
+        let (qname, name) = (Json::optional(qname, Json::from), Json::optional(name, |name| self.expr(name)));
+        let value = Json::optional(attribute.value.as_ref(), |value| self.item(value));
+        Json::of_kind("computed-attribute", [("qname", qname), ("name", name), ("value", value)])
+    }
+
+    fn content(&self, content: &[ElementContent]) -> Json {
+        Json::list(content, |part| match part {
+            ElementContent::Text(text) => text_of_kind("text", text),
+            ElementContent::Constructor(item) => self.item(item),
+            ElementContent::Enclosed(item) => self.enclosed(item),
+        })
+    }
+
     fn element(&self, element: &ElementConstructor) -> Json {
-        let declarations = Json::list(&element.declarations, |(prefix, uri)| {
-            Json::object([("prefix", (&**prefix).into()), ("uri", (&**uri).into())])
-        });
         let attributes = Json::list(&element.attributes, |attribute| {
             let value = Json::list(&attribute.value, |part| match part {
                 AttributeValuePart::Text(text) => text_of_kind("text", text),
@@ -199,14 +269,10 @@ impl QueryToJson<'_> {
             let [qname, namespace, local] = self.name(&attribute.qname, attribute.name);
             Json::of_kind("attribute", [qname, namespace, local, ("value", value)])
         });
-        let content = Json::list(&element.content, |part| match part {
-            ElementContent::Text(text) => text_of_kind("text", text),
-            ElementContent::Constructor(item) => self.item(item),
-            ElementContent::Enclosed(item) => self.enclosed(item),
-        });
         let [qname, namespace, local] = self.name(&element.qname, element.name);
-        let (declarations, attributes) = (("declarations", declarations), ("attributes", attributes));
-        Json::of_kind("element", [qname, namespace, local, declarations, attributes, ("content", content)])
+        let declarations = ("declarations", declarations(&element.declarations));
+        let content = ("content", self.content(&element.content));
+        Json::of_kind("element", [qname, namespace, local, declarations, ("attributes", attributes), content])
     }
 
     fn enclosed(&self, item: &ItemExpr) -> Json {
@@ -220,6 +286,10 @@ impl QueryToJson<'_> {
             ("local", self.vocabulary.local_name(name.local).into()),
         ]
     }
+}
+
+fn declarations(declarations: &[(Box<str>, Box<str>)]) -> Json {
+    Json::list(declarations, |(prefix, uri)| Json::object([("prefix", (&**prefix).into()), ("uri", (&**uri).into())]))
 }
 
 fn text_of_kind(kind: &str, text: &str) -> Json {

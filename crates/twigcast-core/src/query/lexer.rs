@@ -36,6 +36,13 @@ pub(crate) enum TokenKind {
     At,
     Comma,
     Pipe,
+    /// `||` (XPath 3.1).
+    DoublePipe,
+    /// `!` (XPath 3.1).
+    Bang,
+    /// `<<` and `>>` (XPath 3.1).
+    Before,
+    After,
     Plus,
     Minus,
     Equal,
@@ -80,7 +87,7 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// The byte at `offset`, 0 past the end (NUL is no character of a query).
+    /// Returns the byte at `offset`, 0 past the end (NUL is no character of a query).
     #[inline]
     fn byte(&self, offset: usize) -> u8 {
         self.text.as_bytes().get(offset).copied().unwrap_or(0)
@@ -147,11 +154,15 @@ impl<'a> Lexer<'a> {
             b'}' => (TokenKind::CloseBrace, 1),
             b'@' => (TokenKind::At, 1),
             b',' => (TokenKind::Comma, 1),
+            b'|' if second == b'|' => (TokenKind::DoublePipe, 2),
             b'|' => (TokenKind::Pipe, 1),
             b'+' => (TokenKind::Plus, 1),
             b'-' => (TokenKind::Minus, 1),
             b'=' => (TokenKind::Equal, 1),
             b'!' if second == b'=' => (TokenKind::NotEqual, 2),
+            b'!' => (TokenKind::Bang, 1),
+            b'<' if second == b'<' => (TokenKind::Before, 2),
+            b'>' if second == b'>' => (TokenKind::After, 2),
             b'<' if second == b'=' => (TokenKind::LessOrEqual, 2),
             b'<' if second == b'>' && self.angle_not_equal => (TokenKind::NotEqual, 2),
             b'<' => (TokenKind::Less, 1),
@@ -169,7 +180,7 @@ impl<'a> Lexer<'a> {
         Token { kind, start, end, colon: 0 }
     }
 
-    /// One past the last byte of the NCName at `start`; `start` itself if there is none.
+    /// Returns one past the last byte of the NCName at `start`; `start` itself if there is none.
     fn ncname_end(&self, start: usize) -> usize {
         let bytes = self.text.as_bytes();
         let mut end = start;
@@ -191,7 +202,7 @@ impl<'a> Lexer<'a> {
         end
     }
 
-    /// A name whose first part begins at `name_start`; the token begins at `start` (they differ for `$name`).
+    /// Reads a name whose first part begins at `name_start`; the token begins at `start` (they differ for `$name`).
     fn name(&mut self, start: usize, name_start: usize) -> Token {
         let end = self.ncname_end(name_start);
         if end == name_start {
@@ -252,7 +263,7 @@ impl<'a> Lexer<'a> {
         self.token(TokenKind::Number, start, end)
     }
 
-    /// In XQuery (where there are comments) a doubled quote stands for one and does not end the string.
+    /// Reads a string. A doubled quote stands for one and does not end it, as in XPath 3.1.
     fn literal(&mut self, start: usize, quote: u8) -> Token {
         let mut end = start + 1;
         loop {
@@ -260,7 +271,7 @@ impl<'a> Lexer<'a> {
                 Some(length) => end += length + 1,
                 None => return self.token(TokenKind::UnclosedLiteral, start, self.text.len()),
             }
-            if !self.comments || self.byte(end) != quote {
+            if self.byte(end) != quote {
                 return self.token(TokenKind::Literal, start, end);
             }
             end += 1;
@@ -268,7 +279,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// One past the end of the comment that starts at `start`; comments nest.
+/// Returns one past the end of the comment that starts at `start`; comments nest.
 fn comment_end(text: &[u8], start: usize) -> Option<usize> {
     let (mut depth, mut position) = (0usize, start);
     while position + 1 < text.len() {

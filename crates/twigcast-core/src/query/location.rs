@@ -5,6 +5,7 @@ use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, Path
 use super::functions::ExprType;
 use super::lexer::TokenKind;
 use super::parser::{Parsed, Parser};
+use super::sequences::of_branches;
 use crate::error::QueryErrorKind;
 
 impl Parser<'_, '_> {
@@ -28,18 +29,19 @@ impl Parser<'_, '_> {
     pub(super) fn absolute_path(&mut self) -> Parsed<Expr> {
         let inside_predicate = self.options.dialect == Dialect::Legacy && self.predicate_depth > 0;
         let start = if inside_predicate { PathStart::Context } else { PathStart::Root };
-        let mut steps = Vec::new();
+        let mut path = Path { start, steps: Vec::new() };
         let double = self.token.kind == TokenKind::DoubleSlash;
         self.advance();
         if double {
-            steps.push(self.descendant_step()?);
+            path.steps.push(self.descendant_step()?);
         }
-        if double || self.starts_step() {
-            self.relative_path(&mut steps)?;
-        } else if inside_predicate {
-            steps.push(Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() });
+        if double || self.starts_step() || self.is_postfix_step() {
+            return self.relative_path(path);
         }
-        Ok(Expr::Path(Path { start, steps }))
+        if inside_predicate {
+            path.steps.push(Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() });
+        }
+        Ok(Expr::Path(path))
     }
 
     /// Returns `true` if the current token can start a step.
@@ -56,32 +58,60 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Parses a RelativeLocationPath.
-    pub(super) fn relative_path(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
+    /// Returns `true` if the current token, after a slash, starts a step in parentheses or the call of a function.
+    fn is_postfix_step(&self) -> bool {
+        match self.token.kind {
+            TokenKind::OpenParen => !self.lexer.text[self.token.start..].starts_with("(:"),
+            TokenKind::Name => {
+                let name = self.text_of(self.token);
+                self.lexer.peek() == b'(' && !node_type(name) && Function::named(name).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Parses a RelativeLocationPath that goes on with a path.
+    pub(super) fn relative_path(&mut self, path: Path) -> Parsed<Expr> {
+        if self.is_postfix_step() {
+            return self.postfix_step(vec![path]);
+        }
+        let mut path = path;
+        let step = self.step()?;
+        path.steps.push(step);
+        self.further_steps(vec![path])
+    }
+
+    /// Parses the steps that go on with one of several paths.
+    pub(super) fn further_steps(&mut self, mut branches: Vec<Path>) -> Parsed<Expr> {
         loop {
-            let step = self.step()?;
-            steps.push(step);
             match self.token.kind {
                 TokenKind::Slash => self.advance(),
                 TokenKind::DoubleSlash => {
                     self.advance();
-                    steps.push(self.descendant_step()?);
+                    let step = self.descendant_step()?;
+                    push(&mut branches, step);
                 }
-                _ => return Ok(()),
+                _ => return Ok(of_branches(branches)),
             }
             while self.token.kind == TokenKind::OpenBracket && self.options.dialect == Dialect::Legacy {
-                if let Some(step) = steps.last_mut() {
+                if let Some(step) = branches.iter_mut().find_map(|branch| branch.steps.last_mut()) {
                     self.predicates(&mut step.predicates)?;
                 }
                 match self.token.kind {
                     TokenKind::Slash => self.advance(),
                     TokenKind::DoubleSlash => {
                         self.advance();
-                        steps.push(self.descendant_step()?);
+                        let step = self.descendant_step()?;
+                        push(&mut branches, step);
                     }
-                    _ => return Ok(()),
+                    _ => return Ok(of_branches(branches)),
                 }
             }
+            if self.is_postfix_step() {
+                return self.postfix_step(branches);
+            }
+            let step = self.step()?;
+            push(&mut branches, step);
         }
     }
 
@@ -100,7 +130,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Step.
+    /// Parses a Step.
     fn step(&mut self) -> Parsed<Step> {
         self.count_step()?;
         let axis = match self.token.kind {
@@ -115,7 +145,7 @@ impl Parser<'_, '_> {
                 Axis::Attribute
             }
             TokenKind::Name if self.token.colon == 0 && self.lexer.peek_axis() => {
-                let axis = axis_named(self.text_of(self.token)).ok_or_else(|| self.unknown_axis())?;
+                let axis = Axis::named(self.text_of(self.token)).ok_or_else(|| self.unknown_axis())?;
                 self.advance();
                 self.advance();
                 axis
@@ -130,7 +160,7 @@ impl Parser<'_, '_> {
         Ok(Step { axis, test, predicates })
     }
 
-    /// `.` or `..`.
+    /// Parses `.` or `..`.
     fn abbreviated_step(&mut self) -> Parsed<Step> {
         let axis = if self.token.kind == TokenKind::Dot { Axis::SelfAxis } else { Axis::Parent };
         self.advance();
@@ -142,7 +172,7 @@ impl Parser<'_, '_> {
         Ok(Step { axis, test: NodeTest::Node, predicates: Vec::new() })
     }
 
-    /// NodeTest.
+    /// Parses a NodeTest.
     fn node_test(&mut self, axis: Axis) -> Parsed<NodeTest> {
         let token = self.token;
         let test = match token.kind {
@@ -163,7 +193,7 @@ impl Parser<'_, '_> {
         Ok(test)
     }
 
-    /// `node()` and its kind.
+    /// Parses `node()` and its kind.
     fn kind_test(&mut self) -> Parsed<NodeTest> {
         let name = self.text_of(self.token);
         if !node_type(name) {
@@ -202,9 +232,7 @@ impl Parser<'_, '_> {
                 let message = "`[]` holds no condition".into();
                 return Err(self.error(open, QueryErrorKind::Syntax, message, &["an expression"]));
             }
-            self.predicate_depth += 1;
-            let predicate = self.expression()?;
-            self.predicate_depth -= 1;
+            let predicate = self.in_context(Self::expression)?;
             self.close(TokenKind::CloseBracket, open)?;
             height = height.max(self.height + 1);
             predicates.push(self.positional(predicate));
@@ -213,7 +241,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// A number as a predicate means the node at that position.
+    /// Returns a predicate as a condition: a number means the node at that position.
     fn positional(&self, predicate: Expr) -> Expr {
         if predicate.static_type(&self.variable_types) != ExprType::Number {
             return predicate;
@@ -223,31 +251,20 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Names that are node tests, never functions.
+/// Adds a step to each of several paths.
+fn push(branches: &mut [Path], step: Step) {
+    if let Some((last, others)) = branches.split_last_mut() {
+        others.iter_mut().for_each(|branch| branch.steps.push(step.clone()));
+        last.steps.push(step);
+    }
+}
+
+/// Returns whether a name is a node test, never a function.
 fn node_type(name: &str) -> bool {
     matches!(name, "node" | "text" | "comment" | "processing-instruction")
 }
 
-/// The default namespace applies to elements alone.
+/// Returns whether the default namespace applies: it does to elements alone.
 fn principal_is_element(axis: Axis) -> bool {
     !matches!(axis, Axis::Attribute | Axis::Namespace)
-}
-
-fn axis_named(name: &str) -> Option<Axis> {
-    Some(match name {
-        "child" => Axis::Child,
-        "descendant" => Axis::Descendant,
-        "descendant-or-self" => Axis::DescendantOrSelf,
-        "self" => Axis::SelfAxis,
-        "attribute" => Axis::Attribute,
-        "parent" => Axis::Parent,
-        "ancestor" => Axis::Ancestor,
-        "ancestor-or-self" => Axis::AncestorOrSelf,
-        "following" => Axis::Following,
-        "following-sibling" => Axis::FollowingSibling,
-        "preceding" => Axis::Preceding,
-        "preceding-sibling" => Axis::PrecedingSibling,
-        "namespace" => Axis::Namespace,
-        _ => return None,
-    })
 }

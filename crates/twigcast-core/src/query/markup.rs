@@ -46,7 +46,7 @@ pub(super) fn space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\r' | '\n')
 }
 
-/// Moves past white space; whether there was any.
+/// Moves past white space. Returns whether there was any.
 pub(super) fn skip_space(text: &str, position: &mut usize) -> bool {
     let start = *position;
     while text.as_bytes().get(*position).copied().is_some_and(is_space) {

@@ -29,7 +29,7 @@ pub fn matching_condition(query: &FlwrQuery) -> MatchingCondition {
     MatchingCondition { expr, exact }
 }
 
-/// The condition of the outermost expressions in an item; `None`: there are none.
+/// Returns the condition of the outermost expressions in an item; `None`: there are none.
 fn of_item(item: &ItemExpr, exact: &mut bool) -> Option<Expr> {
     match item {
         ItemExpr::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
@@ -52,6 +52,15 @@ fn of_item(item: &ItemExpr, exact: &mut bool) -> Option<Expr> {
             });
             any(values.chain(content).filter_map(|item| of_item(item, exact)).collect())
         }
+        ItemExpr::ComputedElement(element) => {
+            let content = element.content.iter().filter_map(|part| match part {
+                ElementContent::Constructor(item) | ElementContent::Enclosed(item) => Some(item),
+                ElementContent::Text(_) => None,
+            });
+            any(content.filter_map(|item| of_item(item, exact)).collect())
+        }
+        ItemExpr::Attribute(attribute) => attribute.value.as_ref().and_then(|item| of_item(item, exact)),
+        ItemExpr::Text(item) => of_item(item, exact),
         ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => None,
     }
 }
@@ -88,14 +97,16 @@ fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
                 clauses.values.push((*variable, value));
             }
             // The document node is always there and always one, so binding it is naming it.
-            BindingClause::For { variable, source }
+            BindingClause::For { variable, position: None, source }
                 if clauses.resolved(source).is_some_and(|source| is_document(&source)) =>
             {
                 clauses.values.push((*variable, clauses.resolved(source)));
             }
-            BindingClause::For { variable, source } => *exact &= clauses.bind(*variable, source),
+            BindingClause::For { variable, source, .. } => *exact &= clauses.bind(*variable, source),
         }
     }
+    // What is asked of a group is no condition on a binding.
+    *exact &= flwr.grouping.as_ref().is_none_or(|grouping| grouping.condition.is_none());
     let mut conjuncts = Vec::new();
     for conjunct in flwr.condition.iter().flat_map(conjuncts_of) {
         match clauses.binding_of(conjunct) {
@@ -127,7 +138,7 @@ impl ClauseScope {
         true
     }
 
-    /// The binding that an expression speaks about (`None`: the message) and the expression relative to it.
+    /// Returns the binding that an expression speaks about (`None`: the message) and the expression relative to it.
     fn binding_of(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
         let expr = self.resolved(expr)?;
         let mut variables = Vec::new();
@@ -144,7 +155,7 @@ impl ClauseScope {
         }
     }
 
-    /// The expression with `let` variables replaced; `None` if that is impossible or takes too much.
+    /// Returns the expression with `let` variables replaced; `None` if that is impossible or takes too much.
     fn resolved(&self, expr: &Expr) -> Option<Expr> {
         let mut parts = 0;
         self.substituted(expr, false, &mut parts)
@@ -174,7 +185,11 @@ impl ClauseScope {
                 right: Box::new(self.substituted(right, in_predicate, parts)?),
             },
             Expr::Negate(operand) => Expr::Negate(Box::new(self.substituted(operand, in_predicate, parts)?)),
-            Expr::Number(_) | Expr::Literal(_) => expr.clone(),
+            Expr::Map { nodes, value } => Expr::Map {
+                nodes: Box::new(self.substituted(nodes, in_predicate, parts)?),
+                value: Box::new(self.substituted(value, true, parts)?),
+            },
+            Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => expr.clone(),
             Expr::Path(path) => return self.substituted_path(path, in_predicate, parts),
         })
     }
@@ -216,12 +231,12 @@ impl ClauseScope {
     }
 }
 
-/// Is it `/`?
+/// Returns whether it is `/`.
 fn is_document(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(Path { start: PathStart::Root, steps }) if steps.is_empty())
 }
 
-/// `value/steps`.
+/// Returns `value/steps`.
 fn continued(value: Expr, mut steps: Vec<Step>) -> Expr {
     match value {
         value if steps.is_empty() => value,
@@ -266,8 +281,8 @@ fn with_predicates(source: Expr, predicates: Vec<Expr>) -> Expr {
     Expr::Path(path)
 }
 
-/// `self::node()`.
-fn itself() -> Step {
+/// Returns `self::node()`.
+pub(super) fn itself() -> Step {
     Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() }
 }
 
@@ -314,6 +329,7 @@ pub(crate) fn relative(expr: Expr) -> Expr {
             Expr::Arithmetic { op, left: Box::new(relative(*left)), right: Box::new(relative(*right)) }
         }
         Expr::Negate(operand) => Expr::Negate(Box::new(relative(*operand))),
+        Expr::Map { nodes, value } => Expr::Map { nodes: Box::new(relative(*nodes)), value },
         Expr::Path(Path { start: PathStart::Variable(_), mut steps }) => {
             if steps.is_empty() {
                 steps.push(itself());
@@ -324,12 +340,12 @@ pub(crate) fn relative(expr: Expr) -> Expr {
             let start = PathStart::Filter { primary: Box::new(relative(*primary)), predicates };
             Expr::Path(Path { start, steps })
         }
-        other @ (Expr::Path(_) | Expr::Number(_) | Expr::Literal(_)) => other,
+        other @ (Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_)) => other,
     }
 }
 
 /// Returns how many expressions and steps an expression has.
-fn size(expr: &Expr) -> usize {
+pub(super) fn size(expr: &Expr) -> usize {
     let steps = if let Expr::Path(path) = expr { path.steps.len() } else { 0 };
     1 + steps + expr.operands().chain(expr.predicates()).map(size).sum::<usize>()
 }

@@ -11,7 +11,7 @@
 //! use twigcast_core::vocabulary::Vocabulary;
 //!
 //! let (declared, limits, mut vocabulary) = (BTreeMap::new(), Limits::default(), Vocabulary::new());
-//! let options = ParseOptions { namespaces: &declared, dialect: Dialect::XPath, limits: &limits };
+//! let options = ParseOptions::new(&declared, Dialect::XPath, &limits);
 //! let Query::XPath(expr) = parse("//a[b and b]", &options, &mut vocabulary)? else { unreachable!() };
 //! let normal_form = display::expression(&normal::normalise(expr), &vocabulary, &declared);
 //! assert_eq!(normal_form.text, "/descendant::a[b]");
@@ -22,6 +22,8 @@ use crate::error::QueryError;
 use crate::vocabulary::Vocabulary;
 
 pub mod ast;
+mod bound_names;
+mod computed;
 mod constructor;
 pub mod display;
 mod external;
@@ -31,21 +33,36 @@ pub mod flwr_text;
 pub mod functions;
 mod hints;
 pub mod json;
+mod later;
 mod lexer;
 mod location;
 mod markup;
 pub mod matching;
 pub mod normal;
+pub mod notes;
+mod noting;
 mod operators;
 mod options;
+pub mod parameters;
 mod parser;
+pub mod pattern;
+mod pattern_shape;
 pub(crate) mod plain;
 pub mod position;
 mod refusals;
+mod results;
+mod sequences;
+pub mod typed;
+pub(crate) mod typing;
+pub mod values;
+pub mod version;
 
+pub use flwr_parser::is_flwr;
 pub use options::{Dialect, NamespaceLookup, ParseOptions};
+pub use parameters::{ParameterValue, Parameters};
 
 use ast::Expr;
+use notes::QueryNote;
 
 /// A parsed query.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,14 +76,36 @@ pub enum Query {
 
 /// Parses a query. Names that it mentions are added to the vocabulary (also when it is refused in the end).
 pub fn parse(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Result<Query, QueryError> {
+    parse_noting(text, options, vocabulary).map(|(query, _)| query)
+}
+
+/// Parses a query as [`parse`] does, and returns what in it may not be meant as it is written.
+pub fn parse_noting(
+    text: &str,
+    options: &ParseOptions,
+    vocabulary: &mut Vocabulary,
+) -> Result<(Query, Option<QueryNote>), QueryError> {
     if options.dialect == Dialect::XQuery {
-        return Ok(Query::XPath(external::necessary_condition(text, options, vocabulary)));
+        return Ok((Query::XPath(external::necessary_condition(text, options, vocabulary)), None));
+    }
+    if let Some(condition) = let_condition(text, options, vocabulary) {
+        return Ok((Query::XPath(condition), None));
     }
     let mut parser = parser::Parser::new(text, options, vocabulary).map_err(|error| *error)?;
     let parsed = if flwr_parser::is_flwr(text) {
-        parser.whole_flwr().map(Query::Flwr)
+        parser.whole_flwr().and_then(|query| parser.as_asked(query)).map(Query::Flwr)
     } else {
         parser.whole_expression().map(Query::XPath)
     };
-    parsed.map_err(|error| *error)
+    parsed.map(|query| (query, parser.note.get())).map_err(|error| *error)
+}
+
+/// Returns the condition that `let $a := b return condition` is: XPath, although most queries that begin so rewrite.
+fn let_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Option<Expr> {
+    let rest = text.trim_start_matches(['(', ' ', '\t', '\r', '\n']).strip_prefix("let")?;
+    if !rest.trim_start().starts_with('$') {
+        return None;
+    }
+    let expr = parser::Parser::new(text, options, vocabulary).ok()?.whole_expression().ok()?;
+    (expr.static_type(&[]) == functions::ExprType::Boolean).then_some(expr)
 }

@@ -9,29 +9,34 @@
 //! - `[a and b]` is `[a][b]`, and a predicate that stands earlier on the step goes away, when they are not positional;
 //! - `(path)[p]` is `path[p]` when `p` is not positional;
 //! - nested `and`, `or`, `|` become one list without repetitions; constants in them are folded;
+//! - `matches(a, 'word')` is `contains(a, 'word')`, and likewise where the pattern is a few words, or stands at an end;
 //! - where only truth counts, `boolean(a)` and `not(not(a))` are `a`.
 //!
 //! A predicate is *positional* when it calls `position()` or `last()` for its own context. The parser has made numeric
 //! predicates into comparisons with `position()`.
 
-use super::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
+use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use super::functions::ExprType;
+use super::pattern::PatternLiterals;
 use super::position::uses_position;
 
 /// Brings an expression into normal form. Its type stays the same.
 pub fn normalise(expr: Expr) -> Expr {
     match expr {
-        Expr::Or(operands) => value_of(disjunction(operands)),
-        Expr::And(operands) => value_of(conjunction(operands)),
+        Expr::Or(operands) => value_of(joined(operands, true)),
+        Expr::And(operands) => value_of(joined(operands, false)),
         Expr::Compare { op, left, right } => comparison(op, normalise(*left), normalise(*right)),
         Expr::Arithmetic { op, left, right } => {
             Expr::Arithmetic { op, left: Box::new(normalise(*left)), right: Box::new(normalise(*right)) }
         }
         Expr::Negate(operand) => Expr::Negate(Box::new(normalise(*operand))),
         Expr::Union(members) => union(members),
+        Expr::Map { nodes, value } => {
+            Expr::Map { nodes: Box::new(normalise(*nodes)), value: Box::new(normalise(*value)) }
+        }
         Expr::Path(path) => path_of(path),
         Expr::Call { function, arguments } => call(function, arguments),
-        constant @ (Expr::Number(_) | Expr::Literal(_)) => constant,
+        constant @ (Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_)) => constant,
     }
 }
 
@@ -44,11 +49,12 @@ pub fn normalise_condition(expr: Expr) -> Expr {
     }
 }
 
-/// An expression in a place where only its truth counts, `and`/`or` operands for instance; it may become a number.
+/// Returns the normal form of an expression where only its truth counts, as of operands of `and` and `or`; it may
+/// become a number.
 fn condition(expr: Expr) -> Expr {
     match expr {
-        Expr::Or(operands) => disjunction(operands),
-        Expr::And(operands) => conjunction(operands),
+        Expr::Or(operands) => joined(operands, true),
+        Expr::And(operands) => joined(operands, false),
         Expr::Call { function: Function::Boolean, mut arguments } if arguments.len() == 1 => {
             arguments.pop().map_or_else(|| boolean(false), condition)
         }
@@ -65,7 +71,7 @@ fn condition(expr: Expr) -> Expr {
     }
 }
 
-/// The negation of a condition in normal form.
+/// Returns the negation of a condition in normal form.
 fn negation(condition: Expr) -> Expr {
     match condition {
         Expr::Call { function: Function::True, .. } => boolean(false),
@@ -77,36 +83,25 @@ fn negation(condition: Expr) -> Expr {
     }
 }
 
-fn disjunction(operands: Vec<Expr>) -> Expr {
+/// Returns the `or` of operands, or their `and`. One whose truth is `decisive` decides: `true()` for `or`, `false()` for
+/// `and`; the other truth is left out.
+fn joined(operands: Vec<Expr>, decisive: bool) -> Expr {
     let mut flat = Vec::with_capacity(operands.len());
     for operand in operands {
-        match condition(operand) {
-            Expr::Call { function: Function::False, .. } => {}
-            truth @ Expr::Call { function: Function::True, .. } => return truth,
-            Expr::Or(inner) => inner.into_iter().for_each(|operand| push_new(&mut flat, operand)),
-            operand => push_new(&mut flat, operand),
+        match (condition(operand), decisive) {
+            (Expr::Call { function: Function::True, .. }, true) => return boolean(true),
+            (Expr::Call { function: Function::False, .. }, false) => return boolean(false),
+            (Expr::Call { function: Function::True | Function::False, .. }, _) => {}
+            (Expr::Or(inner), true) | (Expr::And(inner), false) => {
+                inner.into_iter().for_each(|operand| push_new(&mut flat, operand));
+            }
+            (operand, _) => push_new(&mut flat, operand),
         }
     }
     match flat.len() {
-        0 => boolean(false),
-        1 => flat.pop().unwrap_or_else(|| boolean(false)),
-        _ => Expr::Or(flat),
-    }
-}
-
-fn conjunction(operands: Vec<Expr>) -> Expr {
-    let mut flat = Vec::with_capacity(operands.len());
-    for operand in operands {
-        match condition(operand) {
-            Expr::Call { function: Function::True, .. } => {}
-            falsehood @ Expr::Call { function: Function::False, .. } => return falsehood,
-            Expr::And(inner) => inner.into_iter().for_each(|operand| push_new(&mut flat, operand)),
-            operand => push_new(&mut flat, operand),
-        }
-    }
-    match flat.len() {
-        0 => boolean(true),
-        1 => flat.pop().unwrap_or_else(|| boolean(true)),
+        0 => boolean(!decisive),
+        1 => flat.pop().unwrap_or_else(|| boolean(!decisive)),
+        _ if decisive => Expr::Or(flat),
         _ => Expr::And(flat),
     }
 }
@@ -119,7 +114,7 @@ fn push_new(list: &mut Vec<Expr>, item: Expr) {
     }
 }
 
-/// A condition as a boolean value.
+/// Returns a condition as a boolean value.
 fn value_of(condition: Expr) -> Expr {
     match condition.static_type(&[]) {
         ExprType::Boolean => condition,
@@ -127,14 +122,14 @@ fn value_of(condition: Expr) -> Expr {
     }
 }
 
-/// A condition as a predicate: a number, or a variable that may be one, would be taken for a position.
+/// Returns a condition as a predicate: a number, or a variable that may be one, would be taken for a position.
 fn guarded(condition: Expr) -> Expr {
     let bare_variable = matches!(&condition, Expr::Path(path)
         if path.steps.is_empty() && matches!(path.start, PathStart::Variable(_)));
     if bare_variable || condition.static_type(&[]) == ExprType::Number { wrapped(condition) } else { condition }
 }
 
-/// `boolean(condition)`.
+/// Returns `boolean(condition)`.
 fn wrapped(condition: Expr) -> Expr {
     Expr::Call { function: Function::Boolean, arguments: vec![condition] }
 }
@@ -143,7 +138,7 @@ fn boolean(truth: bool) -> Expr {
     Expr::Call { function: if truth { Function::True } else { Function::False }, arguments: Vec::new() }
 }
 
-/// The truth of a constant.
+/// Returns the truth of a constant.
 fn constant_truth(expr: &Expr) -> Option<bool> {
     match expr {
         Expr::Number(value) => Some(*value != 0.0 && !value.is_nan()),
@@ -194,8 +189,43 @@ fn call(function: Function, mut arguments: Vec<Expr>) -> Expr {
             Some(argument) => value_of(condition(argument)),
             None => boolean(false),
         },
-        _ => Expr::Call { function, arguments: arguments.into_iter().map(normalise).collect() },
+        _ => {
+            let arguments: Vec<_> = arguments.into_iter().map(normalise).collect();
+            match arguments.as_slice() {
+                [text, Expr::Pattern(pattern), ..] if function == Function::Matches => match pattern.literals() {
+                    Some(literals) => comparison_with_literals(text, literals),
+                    None => Expr::Call { function, arguments },
+                },
+                _ => Expr::Call { function, arguments },
+            }
+        }
     }
+}
+
+/// Returns a match with a pattern that finds a few texts and no others as what XPath 1.0 has for it, which is indexed.
+fn comparison_with_literals(text: &Expr, literals: &PatternLiterals) -> Expr {
+    let is_single = matches!(text, Expr::Path(Path { start: PathStart::Context, steps })
+        if matches!(steps.as_slice(), [Step { axis: Axis::Attribute | Axis::SelfAxis, test, predicates }]
+            if predicates.is_empty() && matches!(test, NodeTest::Node | NodeTest::Name(NameTest::Name(_)))));
+    let compared = |literal: &str| {
+        let literal = Expr::Literal(literal.into());
+        let function = match (literals.at_start, literals.at_end) {
+            (false, false) => Function::Contains,
+            (true, false) => Function::StartsWith,
+            (false, true) => Function::EndsWith,
+            (true, true) => {
+                let is_empty = literal == Expr::Literal("".into());
+                let left = match text {
+                    text if is_single && !is_empty => text.clone(),
+                    text => Expr::Call { function: Function::String, arguments: vec![text.clone()] },
+                };
+                return Expr::Compare { op: CompareOp::Equal, left: Box::new(left), right: Box::new(literal) };
+            }
+        };
+        Expr::Call { function, arguments: vec![text.clone(), literal] }
+    };
+    let mut all: Vec<_> = literals.texts.iter().map(|literal| compared(literal)).collect();
+    if all.len() == 1 { all.swap_remove(0) } else { Expr::Or(all) }
 }
 
 fn path_of(path: Path) -> Expr {
@@ -216,7 +246,7 @@ fn path_of(path: Path) -> Expr {
     Expr::Path(Path { start, steps })
 }
 
-/// A filter expression; a path when its predicates can move to the path's last step.
+/// Returns the normal form of a filter expression; a path when its predicates can move to the path's last step.
 fn filter(primary: Expr, predicates: Vec<Expr>) -> Expr {
     let primary = normalise(primary);
     let predicates = normalise_predicates(predicates);
@@ -275,7 +305,7 @@ fn append(steps: &mut Vec<Step>, mut step: Step) {
     steps.push(step);
 }
 
-/// Is it the step that `//` stands for?
+/// Returns whether it is the step that `//` stands for.
 fn is_any_descendant_or_self(step: &Step) -> bool {
     step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node && step.predicates.is_empty()
 }

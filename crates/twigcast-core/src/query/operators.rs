@@ -9,6 +9,60 @@ pub(super) enum Operator {
     And,
     Compare(CompareOp),
     Arithmetic(ArithmeticOp),
+    /// `||`.
+    Join,
+    /// `to`.
+    Range,
+    /// `is`, `<<`, `>>`.
+    NodeOrder(NodeOrder),
+}
+
+/// An order of two nodes in the message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum NodeOrder {
+    Same,
+    Before,
+    After,
+}
+
+/// A side of an operator.
+#[derive(Clone)]
+pub(super) enum Side {
+    /// One expression.
+    One(Expr),
+    /// `('a', 'b')` or `1 to 5`: the other side of a comparison is compared with each.
+    Several(Vec<Expr>),
+}
+
+impl Side {
+    /// Returns the expressions of the side.
+    pub(super) fn all(&self) -> &[Expr] {
+        match self {
+            Self::One(expr) => std::slice::from_ref(expr),
+            Self::Several(list) => list,
+        }
+    }
+}
+
+/// The number of the first name that stands for an expression rather than a variable.
+pub(super) const SUBSTITUTED_FIRST: usize = 1 << 30;
+
+/// An expression that a name stands for.
+pub(super) struct Substitution {
+    pub value: Side,
+    /// Its levels.
+    pub height: usize,
+    /// The context that the expression is about, by number; `None` if it means the same in each.
+    pub context: Option<usize>,
+}
+
+/// Returns the function of XPath 1.0 that a function with a set of nodes is.
+pub(super) fn existence(name: &str) -> Option<(Function, &'static str)> {
+    match name {
+        "exists" => Some((Function::Boolean, "exists(nodes)")),
+        "empty" => Some((Function::Not, "empty(nodes)")),
+        _ => None,
+    }
 }
 
 /// Returns `true` if `operator` extends the list that `left` is.
@@ -16,7 +70,7 @@ pub(super) fn is_chain(left: &Expr, operator: Operator) -> bool {
     matches!((left, operator), (Expr::Or(_), Operator::Or) | (Expr::And(_), Operator::And))
 }
 
-/// Does `right` compare with a constant what the last operand of `left` compares with one?
+/// Returns whether `right` compares with a constant what the last operand of `left` compares with one.
 pub(super) fn is_of_same_list(left: &Expr, right: &Expr) -> bool {
     let last = match left {
         Expr::Or(operands) => operands.last(),
@@ -25,17 +79,16 @@ pub(super) fn is_of_same_list(left: &Expr, right: &Expr) -> bool {
     last.and_then(compared_operand).is_some_and(|operand| Some(operand) == compared_operand(right))
 }
 
-/// What an expression compares with a constant.
+/// Returns what an expression compares with a constant.
 fn compared_operand(expr: &Expr) -> Option<&Expr> {
-    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
     match expr {
-        Expr::Compare { left, right, .. } if is_constant(right) => Some(left),
-        Expr::Compare { left, right, .. } if is_constant(left) => Some(right),
-        Expr::Call { function: Function::Contains | Function::StartsWith, arguments } => match arguments.as_slice() {
-            [operand, part] if is_constant(part) => Some(operand),
-            _ => None,
-        },
-        _ => None,
+        Expr::Call { function: Function::Contains | Function::StartsWith | Function::EndsWith, arguments } => {
+            match arguments.as_slice() {
+                [operand, part] if part.is_constant() => Some(operand),
+                _ => None,
+            }
+        }
+        _ => Some(expr.compared_with_constant()?.0),
     }
 }
 
@@ -51,10 +104,15 @@ pub(super) fn combine(operator: Operator, left: Expr, right: Expr) -> Expr {
         })),
         Operator::Compare(op) => Expr::Compare { op, left: Box::new(left), right: Box::new(right) },
         Operator::Arithmetic(op) => Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) },
+        // A range, or a comparison of places, is made where it is read.
+        Operator::Join | Operator::Range | Operator::NodeOrder(_) => {
+            Expr::Call { function: Function::Concat, arguments: vec![left, right] }
+        }
     }
 }
 
-/// The operands of an associative operator in one list; `operands_of` opens an operand that is itself such a list.
+/// Returns the operands of an associative operator in one list; `operands_of` opens an operand that is itself such a
+/// list.
 fn joined(left: Expr, right: Expr, operands_of: impl Fn(Expr) -> Result<Vec<Expr>, Expr>) -> Vec<Expr> {
     let mut operands = operands_of(left).unwrap_or_else(|operand| vec![operand]);
     match operands_of(right) {

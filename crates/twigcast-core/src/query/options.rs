@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
+use super::parameters::{NO_PARAMETERS, Parameters};
 use crate::limits::Limits;
 
 /// Which spellings a query may use.
@@ -14,6 +15,11 @@ pub enum Dialect {
     /// The spellings of the publish/subscribe papers as well: `<>` for `!=`, `/a/[b=1]` for `/a[b=1]`, and inside a
     /// predicate `[/c/d]` for `[c/d]`, `[//p]` for `[.//p]`.
     Legacy,
+    /// XPath whose numbers are those of XPath 3.1: texts may have exponents and plus signs.
+    Doubles,
+    /// XPath and For-Where-Return queries with the meaning of XQuery: an empty result is no match. What cannot be read so is
+    /// refused.
+    Native,
     /// XQuery that another processor evaluates. Reading it gives a condition that holds wherever it has a result.
     XQuery,
 }
@@ -55,6 +61,21 @@ pub struct ParseOptions<'a> {
     pub namespaces: &'a dyn NamespaceLookup,
     /// Which spellings are accepted.
     pub dialect: Dialect,
+    /// The values of `$name` that the query does not bind itself.
+    pub parameters: &'a Parameters,
     /// `query_bytes_max`, `query_steps_max` and `query_nesting_max` are kept.
     pub limits: &'a Limits,
+}
+
+impl<'a> ParseOptions<'a> {
+    /// Returns settings without parameters.
+    pub fn new(namespaces: &'a dyn NamespaceLookup, dialect: Dialect, limits: &'a Limits) -> Self {
+        Self { namespaces, dialect, parameters: &NO_PARAMETERS, limits }
+    }
+
+    /// Returns the settings with other parameters.
+    #[must_use]
+    pub fn with_parameters(self, parameters: &'a Parameters) -> Self {
+        Self { parameters, ..self }
+    }
 }

@@ -4,12 +4,16 @@
 //! parentheses and calls on the way down, so that parsing cannot overflow the stack; `height` counts the levels of the
 //! tree that was built, since a chain such as `1 + 1 + ...` is deep without any nesting.
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
 use super::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::flwr::Variable;
 use super::functions::{ContextUse, ExprType, FunctionFacts};
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
-use super::operators::{Operator, combine, is_chain, is_of_same_list};
+use super::notes::QueryNote;
+use super::operators::{NodeOrder, Operator, Side, Substitution, existence, is_chain, is_of_same_list};
 use super::options::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
@@ -34,10 +38,22 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) declared: Vec<(&'a str, NamespaceId)>,
     /// Namespaces that enclosing constructors will have declared in the output, innermost last.
     pub(super) in_output: Vec<(&'a str, NamespaceId)>,
+    /// `true` if a path in a constructor has another default namespace than the query.
+    pub(super) loses_default: bool,
+    /// The default namespaces that constructors gave to paths of a query that has none.
+    pub(super) gained_defaults: BTreeSet<NamespaceId>,
+    /// The namespaces of the names in paths outside of constructors that declare a default namespace.
+    pub(super) outer_namespaces: BTreeSet<NamespaceId>,
     /// All variables declared so far, by number.
     pub(super) declared_variables: Vec<Variable>,
     /// Variables that certainly hold attributes.
     pub(super) attribute_variables: Vec<VariableId>,
+    /// Variables that hold values rather than nodes.
+    pub(super) value_variables: Vec<VariableId>,
+    /// The expressions that names stand for, by number.
+    pub(super) substitutions: Vec<Substitution>,
+    /// The parameters that were named so far.
+    pub(super) used_parameters: BTreeSet<String>,
     /// The number of constructors that are open.
     pub(super) constructors: usize,
     /// Offset of the innermost `{` that is open.
@@ -47,10 +63,17 @@ pub(crate) struct Parser<'a, 'v> {
     /// Steps read so far.
     pub(super) steps: usize,
     nesting: usize,
+    /// Parts of expressions that were written out from lists.
+    pub(super) written_out: usize,
     /// Levels of the expression parsed last.
     pub(super) height: usize,
     /// Predicates around the current token.
     pub(super) predicate_depth: usize,
+    /// The context of the current token, by number, and how many there were so far.
+    pub(super) context: usize,
+    pub(super) contexts: usize,
+    /// The first thing that may not be meant as it is written.
+    pub(super) note: Cell<Option<QueryNote>>,
 }
 
 impl<'a, 'v> Parser<'a, 'v> {
@@ -67,15 +90,25 @@ impl<'a, 'v> Parser<'a, 'v> {
             variable_types: Vec::new(),
             declared: Vec::new(),
             in_output: Vec::new(),
+            loses_default: false,
+            gained_defaults: BTreeSet::new(),
+            outer_namespaces: BTreeSet::new(),
             declared_variables: Vec::new(),
             attribute_variables: Vec::new(),
+            value_variables: Vec::new(),
+            substitutions: Vec::new(),
+            used_parameters: BTreeSet::new(),
             constructors: 0,
             open_brace: 0,
             flwr: false,
             steps: 0,
             nesting: 0,
+            written_out: 0,
             height: 0,
             predicate_depth: 0,
+            context: 0,
+            contexts: 0,
+            note: Cell::new(None),
         };
         if text.len() > options.limits.query_bytes_max {
             return Err(parser.over_limit(
@@ -104,13 +137,19 @@ impl<'a, 'v> Parser<'a, 'v> {
         if self.token.kind != TokenKind::End {
             return Err(self.unexpected_after_operand(&["an operator", "the end of the query"]));
         }
-        Ok(expr)
+        self.refuse_unused_parameters()?;
+        // Values are no nodes that a message could be said to hold.
+        let is_condition = self.gives_values(&expr);
+        Ok(if is_condition { Expr::Call { function: Function::Boolean, arguments: vec![expr] } } else { expr })
     }
 
     /// Parses an Expr.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.enter()?;
-        let expr = self.binary(0)?;
+        let expr = match self.worded()? {
+            Some(expr) => expr,
+            None => self.binary(0)?,
+        };
         self.leave();
         Ok(expr)
     }
@@ -129,36 +168,66 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.nesting -= 1;
     }
 
-    /// An expression of operators that bind at least as tightly as `weakest`.
-    fn binary(&mut self, weakest: u8) -> Parsed<Expr> {
-        let mut left = self.unary()?;
+    /// Parses an expression of operators that bind at least as tightly as `weakest`.
+    pub(super) fn binary(&mut self, weakest: u8) -> Parsed<Expr> {
+        let start = self.token.start;
+        let operand = self.operands(weakest)?;
+        self.single(operand, start)
+    }
+
+    /// Parses an expression of operators, or a list.
+    pub(super) fn operands(&mut self, weakest: u8) -> Parsed<Side> {
+        let start = self.token.start;
+        let mut left = self.operand()?;
         while let Some((strength, operator)) = self.operator() {
             if strength < weakest {
                 break;
             }
             self.refuse_end_tag()?;
+            let symbol = self.token;
             self.advance();
             let left_height = self.height;
             let steps = self.steps;
-            let right = self.binary(strength + 1)?;
-            if operator == Operator::Or && is_of_same_list(&left, &right) {
-                // However many values a path is compared with, it has its steps once.
-                self.steps = steps;
-            }
+            let right_start = self.token.start;
+            let right = self.operands(strength + 1)?;
             self.height = self.height.max(left_height) + 1;
-            if self.height > self.options.limits.query_nesting_max {
-                return Err(self.too_nested());
-            }
-            if matches!(operator, Operator::Or | Operator::And) {
-                // A longer chain makes the list longer, not the tree higher.
-                self.height = self.height.saturating_sub(usize::from(is_chain(&left, operator)));
-            }
-            left = combine(operator, left, right);
+            self.check_height()?;
+            left = match operator {
+                Operator::Range => self.range(&left, &right, symbol)?,
+                Operator::NodeOrder(order) => {
+                    let (left, right) = (self.single(left, start)?, self.single(right, right_start)?);
+                    Side::One(self.placed(order, left, right, (start, right_start))?)
+                }
+                Operator::Compare(op) if symbol.kind == TokenKind::Name => {
+                    self.check_value_comparison(op, &left, &right, symbol)?;
+                    Side::One(self.compared(op, &left, &right, symbol)?)
+                }
+                Operator::Compare(op) if matches!((&left, &right), (Side::Several(_), _) | (_, Side::Several(_))) => {
+                    Side::One(self.compared(op, &left, &right, symbol)?)
+                }
+                _ => {
+                    let (left, right) = (self.single(left, start)?, self.single(right, right_start)?);
+                    if operator == Operator::Or && is_of_same_list(&left, &right) {
+                        // However many values a path is compared with, it has its steps once.
+                        self.steps = steps;
+                    }
+                    if matches!(operator, Operator::Or | Operator::And) {
+                        // A longer chain makes the list longer, not the tree higher.
+                        self.height = self.height.saturating_sub(usize::from(is_chain(&left, operator)));
+                    }
+                    Side::One(self.combined(operator, left, right, symbol)?)
+                }
+            };
         }
         Ok(left)
     }
 
-    /// In a constructor `</` is an end tag that comes too early, not a comparison with an absolute path.
+    /// Refuses an expression with too many levels.
+    pub(super) fn check_height(&self) -> Parsed<()> {
+        if self.height > self.options.limits.query_nesting_max { Err(self.too_nested()) } else { Ok(()) }
+    }
+
+    /// Refuses `</` in a constructor: it is an end tag that comes too early, not a comparison with an absolute path.
     fn refuse_end_tag(&self) -> Parsed<()> {
         let start = self.token.start;
         if self.constructors == 0 || self.predicate_depth > 0 || !self.lexer.text[start..].starts_with("</") {
@@ -168,7 +237,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Err(self.error(start, QueryErrorKind::Syntax, message, &["}"]))
     }
 
-    /// The operator that the current token is, with its binding strength.
+    /// Returns the operator that the current token is, with its binding strength.
     fn operator(&self) -> Option<(u8, Operator)> {
         use Operator::{Arithmetic, Compare};
         Some(match self.token.kind {
@@ -178,31 +247,45 @@ impl<'a, 'v> Parser<'a, 'v> {
             TokenKind::LessOrEqual => (3, Compare(CompareOp::LessOrEqual)),
             TokenKind::Greater => (3, Compare(CompareOp::Greater)),
             TokenKind::GreaterOrEqual => (3, Compare(CompareOp::GreaterOrEqual)),
-            TokenKind::Plus => (4, Arithmetic(ArithmeticOp::Add)),
-            TokenKind::Minus => (4, Arithmetic(ArithmeticOp::Subtract)),
-            TokenKind::Star => (5, Arithmetic(ArithmeticOp::Multiply)),
+            TokenKind::Before => (3, Operator::NodeOrder(NodeOrder::Before)),
+            TokenKind::After => (3, Operator::NodeOrder(NodeOrder::After)),
+            TokenKind::DoublePipe => (4, Operator::Join),
+            TokenKind::Plus => (6, Arithmetic(ArithmeticOp::Add)),
+            TokenKind::Minus => (6, Arithmetic(ArithmeticOp::Subtract)),
+            TokenKind::Star => (7, Arithmetic(ArithmeticOp::Multiply)),
             TokenKind::Name => match self.text_of(self.token) {
                 "or" => (0, Operator::Or),
                 "and" => (1, Operator::And),
-                "div" => (5, Arithmetic(ArithmeticOp::Divide)),
-                "mod" => (5, Arithmetic(ArithmeticOp::Modulo)),
+                "eq" => (2, Compare(CompareOp::Equal)),
+                "ne" => (2, Compare(CompareOp::NotEqual)),
+                "lt" => (3, Compare(CompareOp::Less)),
+                "le" => (3, Compare(CompareOp::LessOrEqual)),
+                "gt" => (3, Compare(CompareOp::Greater)),
+                "ge" => (3, Compare(CompareOp::GreaterOrEqual)),
+                "is" => (3, Operator::NodeOrder(NodeOrder::Same)),
+                "to" => (5, Operator::Range),
+                "div" => (7, Arithmetic(ArithmeticOp::Divide)),
+                "mod" => (7, Arithmetic(ArithmeticOp::Modulo)),
                 _ => return None,
             },
             _ => return None,
         })
     }
 
-    /// UnaryExpr. Two minus signs are `number()`, so any even number of them is two and any odd number one.
-    fn unary(&mut self) -> Parsed<Expr> {
+    /// Parses a UnaryExpr. Two minus signs are `number()`, so any even number of them is two and any odd number one.
+    pub(super) fn unary(&mut self) -> Parsed<Expr> {
         if self.token.kind != TokenKind::Minus {
             return self.union();
         }
+        let sign = self.token;
         let mut signs = 0usize;
         while self.token.kind == TokenKind::Minus {
             signs += 1;
             self.advance();
         }
         let operand = self.union()?;
+        self.check_negation(&operand, sign)?;
+        let operand = self.as_double(operand);
         self.height += 2;
         let negated = match operand {
             Expr::Number(value) => Expr::Number(if signs % 2 == 1 { -value } else { value }),
@@ -212,21 +295,21 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(negated)
     }
 
-    /// UnionExpr.
+    /// Parses a UnionExpr.
     fn union(&mut self) -> Parsed<Expr> {
         let start = self.token.start;
-        let first = self.path()?;
-        if self.token.kind != TokenKind::Pipe {
+        let first = self.intersection()?;
+        if !self.is_union() {
             return Ok(first);
         }
-        self.require_node_set(&first, start, "a side of `|`")?;
+        self.require_nodes(&first, start, "a side of `|`")?;
         let mut height = self.height;
         let mut members = vec![first];
-        while self.token.kind == TokenKind::Pipe {
+        while self.is_union() {
             self.advance();
             let start = self.token.start;
-            let member = self.path()?;
-            self.require_node_set(&member, start, "a side of `|`")?;
+            let member = self.intersection()?;
+            self.require_nodes(&member, start, "a side of `|`")?;
             height = height.max(self.height);
             members.push(member);
         }
@@ -234,25 +317,52 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(Expr::Union(members))
     }
 
-    /// PathExpr.
-    fn path(&mut self) -> Parsed<Expr> {
+    fn is_union(&self) -> bool {
+        self.token.kind == TokenKind::Pipe
+            || (self.token.kind == TokenKind::Name && self.text_of(self.token) == "union")
+    }
+
+    /// Parses a PathExpr.
+    pub(super) fn path(&mut self) -> Parsed<Expr> {
         self.height = 0;
         match self.token.kind {
             TokenKind::Slash | TokenKind::DoubleSlash => self.absolute_path(),
             _ if self.starts_step() => {
                 let start = self.context_start()?;
-                let mut steps = Vec::new();
-                self.relative_path(&mut steps)?;
-                Ok(Expr::Path(Path { start, steps }))
+                self.relative_path(Path { start, steps: Vec::new() })
             }
             _ => self.filter(),
         }
     }
 
-    /// FilterExpr, and the path that may follow it.
+    /// Parses a FilterExpr, and the path that may follow it.
     fn filter(&mut self) -> Parsed<Expr> {
         let start = self.token.start;
         let primary = self.primary()?;
+        self.filtered(primary, start)
+    }
+
+    /// Parses the call of a function that is a step, with its predicates, and leaves the path that may follow it.
+    pub(super) fn filter_of_one_step(&mut self) -> Parsed<Expr> {
+        let start = self.token.start;
+        let primary = self.primary()?;
+        self.one_step_filtered(primary, start)
+    }
+
+    /// Parses the predicates after what begins at `start`, and leaves the path that may follow them.
+    pub(super) fn one_step_filtered(&mut self, primary: Expr, start: usize) -> Parsed<Expr> {
+        if self.token.kind != TokenKind::OpenBracket {
+            return Ok(primary);
+        }
+        self.require_node_set(&primary, start, "what a predicate filters")?;
+        let mut predicates = Vec::new();
+        self.predicates(&mut predicates)?;
+        let start = PathStart::Filter { primary: Box::new(primary), predicates };
+        Ok(Expr::Path(Path { start, steps: Vec::new() }))
+    }
+
+    /// Parses the predicates after a primary expression, and the path that may follow them.
+    fn filtered(&mut self, primary: Expr, start: usize) -> Parsed<Expr> {
         let continues = matches!(self.token.kind, TokenKind::OpenBracket | TokenKind::Slash | TokenKind::DoubleSlash);
         if !continues {
             return Ok(primary);
@@ -260,12 +370,18 @@ impl<'a, 'v> Parser<'a, 'v> {
         let role =
             if self.token.kind == TokenKind::OpenBracket { "what a predicate filters" } else { "the start of a path" };
         self.require_node_set(&primary, start, role)?;
+        let is_value = self.gives_values(&primary);
         let mut predicates = Vec::new();
         self.predicates(&mut predicates)?;
         let mut path = match primary {
             Expr::Path(path) if predicates.is_empty() => path,
             primary => Path { start: PathStart::Filter { primary: Box::new(primary), predicates }, steps: Vec::new() },
         };
+        if is_value && matches!(self.token.kind, TokenKind::Slash | TokenKind::DoubleSlash) {
+            let message =
+                "a value has no children and no place in the message; write `!` to make something of each".into();
+            return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["!"]));
+        }
         match self.token.kind {
             TokenKind::Slash => self.advance(),
             TokenKind::DoubleSlash => {
@@ -274,15 +390,13 @@ impl<'a, 'v> Parser<'a, 'v> {
             }
             _ => return Ok(Expr::Path(path)),
         }
-        let mut steps = path.steps;
         let height = self.height;
-        self.relative_path(&mut steps)?;
+        let path = self.relative_path(path)?;
         self.height = self.height.max(height) + 1;
-        path.steps = steps;
-        Ok(Expr::Path(path))
+        Ok(path)
     }
 
-    /// PrimaryExpr.
+    /// Parses a PrimaryExpr.
     fn primary(&mut self) -> Parsed<Expr> {
         let token = self.token;
         match token.kind {
@@ -290,6 +404,7 @@ impl<'a, 'v> Parser<'a, 'v> {
                 self.advance();
                 self.refuse_exponent(token)?;
                 let value = self.text_of(token).parse().unwrap_or(f64::NAN);
+                self.note_number(token, value);
                 Ok(Expr::Number(value))
             }
             TokenKind::Literal => {
@@ -303,7 +418,8 @@ impl<'a, 'v> Parser<'a, 'v> {
                 }
                 self.advance();
                 if self.token.kind == TokenKind::CloseParen {
-                    let message = "`()` is empty; XPath 1.0 has no empty sequence".into();
+                    let message =
+                        "`()` is empty; no value is compared with nothing, write empty(a) to ask for no node".into();
                     return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["an expression"]));
                 }
                 let inner = self.expression()?;
@@ -319,7 +435,8 @@ impl<'a, 'v> Parser<'a, 'v> {
         let next = self.token;
         let adjacent = next.kind == TokenKind::Name && next.start == number.end;
         if adjacent && self.text_of(next).starts_with(['e', 'E']) {
-            let message = "XPath 1.0 numbers have no exponent; write the number out (1000, not 1e3)".into();
+            let message =
+                "numbers have no exponent here; write the number out (1000, not 1e3), or xs:double('1e3')".into();
             return Err(self.error(number.start, QueryErrorKind::Unsupported, message, &[]));
         }
         Ok(())
@@ -329,18 +446,28 @@ impl<'a, 'v> Parser<'a, 'v> {
         let token = self.token;
         let name = self.text_of(token)[1..].trim_start();
         self.advance();
+        if let Some(index) = self.substitution_of(name) {
+            return self.substituted(token, name, index);
+        }
         if let Some(&(_, id)) = self.variables.iter().rev().find(|(existing, _)| *existing == name) {
             return Ok(Expr::Path(Path { start: PathStart::Variable(id), steps: Vec::new() }));
         }
-        if self.flwr && matches!(name, "doc" | "msg") {
+        // The message, as publications on filtering write it in XPath too.
+        if matches!(name, "doc" | "msg") {
             return Ok(Expr::Path(Path { start: PathStart::Root, steps: Vec::new() }));
+        }
+        if let Some(value) = self.parameter(token, name)? {
+            return Ok(value);
         }
         Err(self.undeclared_variable(token, name))
     }
 
-    /// FunctionCall.
+    /// Parses a FunctionCall.
     fn call(&mut self) -> Parsed<Expr> {
         let name = self.token;
+        if let Some((function, usage)) = existence(self.text_of(name)) {
+            return self.existence(function, usage);
+        }
         let Some(function) = Function::named(self.text_of(name)) else { return Err(self.unknown_function()) };
         let facts = function.facts();
         self.advance();
@@ -351,7 +478,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         if self.token.kind != TokenKind::CloseParen {
             loop {
                 let start = self.token.start;
-                let argument = self.expression()?;
+                let argument = self.argument(function)?;
                 if facts.takes_node_set && arguments.is_empty() {
                     self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
                 }
@@ -375,10 +502,33 @@ impl<'a, 'v> Parser<'a, 'v> {
             return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]));
         }
         self.check_context(facts, arguments.len(), name)?;
-        Ok(Expr::Call { function, arguments })
+        if matches!(function, Function::Matches | Function::Tokenize | Function::Replace) {
+            self.compile_pattern(function, &mut arguments, name)?;
+        }
+        self.typed_call(function, arguments, name)
     }
 
-    /// In For-Where-Return nothing outside predicates has a context node, so nothing can be said of it.
+    /// Parses an argument. Those of `min` and `max` may be lists of paths.
+    fn argument(&mut self, function: Function) -> Parsed<Expr> {
+        if !matches!(function, Function::Min | Function::Max) || self.token.kind != TokenKind::OpenParen {
+            return self.expression();
+        }
+        let start = self.token.start;
+        self.enter()?;
+        let argument = self.operands(0)?;
+        self.leave();
+        match argument {
+            Side::Several(members) if members.len() > 1 => {
+                let role = format!("a member of the list of {}()", function.name());
+                members.iter().try_for_each(|member| self.require_nodes(member, start, &role))?;
+                self.height += 1;
+                Ok(Expr::Union(members))
+            }
+            other => self.single(other, start),
+        }
+    }
+
+    /// Refuses what needs a context node: in For-Where-Return nothing outside predicates has one.
     fn check_context(&self, facts: &FunctionFacts, arguments: usize, name: Token) -> Parsed<()> {
         if !self.flwr || self.predicate_depth > 0 || !facts.reads_context(arguments) {
             return Ok(());
@@ -406,12 +556,36 @@ impl<'a, 'v> Parser<'a, 'v> {
         let text = self.lexer.text;
         let (namespace, local) = if token.colon != 0 {
             let namespace = self.namespace_of(&text[token.start..token.colon], token.start)?;
+            if self.flwr && !self.declares_default() {
+                self.outer_namespaces.insert(namespace);
+            }
             (namespace, &text[token.colon + 1..token.end])
         } else {
-            let namespace = if default { self.default_namespace() } else { NamespaceId::NONE };
+            let namespace = if default { self.default_of_path() } else { NamespaceId::NONE };
             (namespace, &text[token.start..token.end])
         };
         Ok(Name { namespace, local: self.vocabulary.intern_local(local) })
+    }
+
+    /// Returns the namespace of unprefixed element names in a path, and notes where a constructor has taken that of the
+    /// query away, or given it one.
+    fn default_of_path(&mut self) -> NamespaceId {
+        let namespace = self.default_namespace();
+        if !self.declares_default() {
+            if self.flwr {
+                self.outer_namespaces.insert(namespace);
+            }
+        } else if let Some(uri) = self.options.namespaces.uri("").filter(|uri| !uri.is_empty()) {
+            self.loses_default |= self.vocabulary.intern_namespace(uri) != namespace;
+        } else if namespace != NamespaceId::NONE {
+            self.gained_defaults.insert(namespace);
+        }
+        namespace
+    }
+
+    /// Returns `true` inside of a constructor that declares a default namespace.
+    fn declares_default(&self) -> bool {
+        self.declared.iter().any(|(prefix, _)| prefix.is_empty())
     }
 
     /// Returns the namespace of unprefixed element names.
@@ -458,10 +632,11 @@ impl<'a, 'v> Parser<'a, 'v> {
 
     /// Returns a literal without its quotes.
     pub(super) fn literal_of(&self, token: Token) -> Parsed<Box<str>> {
-        let inner = &self.lexer.text[token.start + 1..token.end - 1];
         if self.flwr {
             return Ok(self.flwr_literal(token)?.into());
         }
-        Ok(inner.into())
+        let quote = &self.lexer.text[token.start..=token.start];
+        let inner = &self.lexer.text[token.start + 1..token.end - 1];
+        Ok(if inner.contains(quote) { inner.replace(&[quote, quote].concat(), quote).into() } else { inner.into() })
     }
 }

@@ -23,7 +23,9 @@ pub(crate) fn read(
     steps: &mut Vec<LinearStep>,
 ) -> Option<PathSpelling> {
     steps.clear();
-    if options.dialect == Dialect::XQuery || text.len() > options.limits.query_bytes_max {
+    // A plain path names no parameter, which the parser says of those that are given.
+    let has_parameters = !options.parameters.is_empty();
+    if has_parameters || options.dialect == Dialect::XQuery || text.len() > options.limits.query_bytes_max {
         return None;
     }
     let mut spelling = PathSpelling::Sure;
@@ -73,7 +75,7 @@ fn name_test(
     Some(NameTest::Name(Name { namespace, local: vocabulary.intern_local(local) }))
 }
 
-/// A name of ASCII characters only.
+/// Returns whether a name has ASCII characters only.
 fn is_plain_name(text: &str) -> bool {
     let starts = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     let goes_on = |byte: u8| starts(byte) || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
@@ -105,7 +107,7 @@ pub(crate) fn print<'n>(
     true
 }
 
-/// The first prefix that stands for a namespace; the empty one for what names without a prefix are in.
+/// Returns the first prefix that stands for a namespace; the empty one for what names without a prefix are in.
 fn prefix_of<'n>(
     namespace: NamespaceId,
     mut namespaces: impl Iterator<Item = (&'n str, &'n str)> + Clone,
@@ -130,6 +132,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::plan::{self, Action};
     use crate::query::{self, Query, normal};
+    use crate::testing::Random;
 
     /// Whatever is read here is read by the parser and planned as the same path, and printing what was read gives a text
     /// that means the same.
@@ -145,20 +148,17 @@ mod tests {
             [("p", "urn:p"), ("r", "urn:p")].map(|(p, u)| (p.to_owned(), u.to_owned())).into(),
             [("", "urn:p"), ("p", "urn:q"), ("q", "")].map(|(p, u)| (p.to_owned(), u.to_owned())).into(),
         ];
-        let mut state = 11_u64;
-        let mut random = move |bound: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % bound
-        };
+        let mut random = Random(11);
         let (mut plain, mut as_spelled) = (0, 0);
         for _ in 0..40_000 {
-            let length = 1 + random(4);
-            let existing = if random(4) == 0 { tests.len() } else { 5 };
-            let text: String =
-                (0..length).map(|_| format!("{}{}", ["/", "//"][random(2)], tests[random(existing)])).collect();
-            let namespaces = &contexts[random(3)];
-            let dialect = [Dialect::XPath, Dialect::Legacy][random(2)];
-            let options = ParseOptions { namespaces, dialect, limits: &limits };
+            let length = 1 + random.below(4);
+            let existing = if random.below(4) == 0 { tests.len() } else { 5 };
+            let text: String = (0..length)
+                .map(|_| format!("{}{}", ["/", "//"][random.below(2)], tests[random.below(existing)]))
+                .collect();
+            let namespaces = &contexts[random.below(3)];
+            let dialect = [Dialect::XPath, Dialect::Legacy][random.below(2)];
+            let options = ParseOptions::new(namespaces, dialect, &limits);
             let (mut vocabulary, mut steps) = (Vocabulary::new(), Vec::new());
             let Some(spelling) = read(&text, &options, &mut vocabulary, &mut steps) else { continue };
             plain += 1;

@@ -1,6 +1,6 @@
 //! Errors of the parser: where, what construct, what was expected, what to write instead.
 
-use super::ast::Function;
+use super::ast::{Axis, Function};
 use super::hints;
 use super::lexer::{Token, TokenKind};
 use super::parser::Parser;
@@ -50,19 +50,19 @@ impl Parser<'_, '_> {
     }
 
     pub(super) fn undeclared_variable(&self, token: Token, name: &str) -> Box<QueryError> {
-        if self.flwr {
+        if self.flwr && self.options.parameters.is_empty() {
             let mut existing: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
             existing.push("$doc".into());
-            let message = format!("the variable ${name} is not declared here; in scope: {}", existing.join(", "));
+            let message = format!(
+                "the variable ${name} is not declared here; in scope: {}; the value of a parameter is given beside the query, as in \
+                 params={{\"{name}\": \"...\"}}",
+                existing.join(", ")
+            );
             let mut error = self.error(token.start, QueryErrorKind::Syntax, message, &[]);
             error.expected = existing;
             return error;
         }
-        let message = format!(
-            "${name}: variables exist only in For-Where-Return queries (for ${name} in /a/b return ${name}); \
-             in XPath write the path or the value itself"
-        );
-        self.error(token.start, QueryErrorKind::Unsupported, message, &[])
+        self.missing_parameter(token, name)
     }
 
     pub(super) fn unknown_axis(&self) -> Box<QueryError> {
@@ -71,7 +71,7 @@ impl Parser<'_, '_> {
             Some(axis) => format!("there is no axis `{name}`; do you mean `{axis}::`?"),
             None => format!("there is no axis `{name}`"),
         };
-        self.error(self.token.start, QueryErrorKind::Syntax, message, &hints::AXIS_NAMES)
+        self.error(self.token.start, QueryErrorKind::Syntax, message, &Axis::ALL.map(|(_, name)| name))
     }
 
     pub(super) fn unknown_function(&self) -> Box<QueryError> {
@@ -129,15 +129,6 @@ impl Parser<'_, '_> {
             (TokenKind::Equal, TokenKind::Greater) if adjacent => Some(("=>", "write `>=`")),
             (TokenKind::Equal, TokenKind::Less) if adjacent => Some(("=<", "write `<=`")),
             (TokenKind::Less, TokenKind::Greater) if adjacent => Some(("<>", "write `!=`, or use dialect=\"legacy\"")),
-            (TokenKind::Less, TokenKind::Less) => {
-                Some(("<<", "XPath 1.0 cannot compare document order; use preceding::"))
-            }
-            (TokenKind::Greater, TokenKind::Greater) => {
-                Some((">>", "XPath 1.0 cannot compare document order; use following::"))
-            }
-            (TokenKind::Pipe, TokenKind::Pipe) if adjacent => {
-                Some(("||", "write `or`, or concat(a, b) to join strings"))
-            }
             (TokenKind::DoubleSlash, TokenKind::Slash) if adjacent => Some(("///", "write `//`")),
             (TokenKind::DoubleSlash, TokenKind::DoubleSlash) => Some(("////", "write `//`")),
             (TokenKind::Slash, TokenKind::DoubleSlash) => Some(("/ //", "write `//`")),
@@ -184,11 +175,21 @@ impl Parser<'_, '_> {
             let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
             return self.error(token.start, kind, format!("`{text}` is no operator of XPath 1.0; {hint}"), expected);
         }
-        if token.kind == TokenKind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
+        if token.kind == TokenKind::Variable && matches!(self.text_of(previous), "FOR" | "LET" | "For" | "Let") {
+            let word = self.text_of(previous);
             let message = format!(
-                "`{} $...` is not XPath 1.0; write the path with a predicate, as in [a[. = b]]",
-                self.text_of(previous)
+                "`{word}`: the words of a For-Where-Return query are in lower case: for $x in /a where $x/b return $x"
             );
+            return self.error(previous.start, QueryErrorKind::Syntax, message, &[]);
+        }
+        if token.kind == TokenKind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
+            let word = self.text_of(previous);
+            let hint = if matches!(word, "some" | "every") {
+                "put the whole expression in parentheses"
+            } else {
+                "write the path with a predicate, as in [a[. = b]]"
+            };
+            let message = format!("`{word} $...` cannot stand here; {hint}");
             return self.error(previous.start, QueryErrorKind::Unsupported, message, expected);
         }
         if let Some((symbol, hint)) = hints::instead_of_symbol(&self.lexer.text[token.start..]) {
@@ -212,7 +213,11 @@ impl Parser<'_, '_> {
             TokenKind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
                  write a | b for the nodes of both, or two comparisons joined by `or`"
                 .into(),
-            TokenKind::Comma => "`,` separates the arguments of a function; XPath 1.0 has no sequences".into(),
+            TokenKind::Comma => {
+                "`,` separates the arguments of a function, and the values of a list that is compared: a = \
+                 ('x', 'y')"
+                    .into()
+            }
             _ => format!("{} follows {}; an operator is missing between them", self.shown(token), self.shown(previous)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)

@@ -55,6 +55,12 @@ pub enum ExtractError {
         /// The value of the limit.
         bytes_max: usize,
     },
+    /// The results of the message are over [`crate::limits::Limits::message_result_bytes_max`] together, and this is one of
+    /// those that came last.
+    OverMessageLimit {
+        /// The value of the limit.
+        message_bytes_max: usize,
+    },
     /// The memory for all results of a message at once is not available.
     NoMemory {
         /// Bytes requested.
@@ -69,6 +75,11 @@ pub enum ExtractError {
     DuplicateAttribute {
         /// Its name as written in the message.
         name: String,
+    },
+    /// A name was computed from what is no name.
+    NoName {
+        /// The value.
+        value: String,
     },
     /// An attribute or namespace was selected outside any element.
     LoneNode {
@@ -90,6 +101,13 @@ impl fmt::Display for ExtractError {
             Self::TooLarge { bytes_max } => {
                 write!(f, "the result is over the limit result_bytes_max = {bytes_max}")
             }
+            Self::OverMessageLimit { message_bytes_max } => {
+                write!(
+                    f,
+                    "the results of the message together are over the limit message_result_bytes_max = \
+                     {message_bytes_max}, and this one came last"
+                )
+            }
             Self::NoMemory { bytes } => {
                 write!(f, "there is no memory for all results of the message at once, {bytes} bytes")
             }
@@ -98,6 +116,13 @@ impl fmt::Display for ExtractError {
             }
             Self::DuplicateAttribute { name } => {
                 write!(f, "the attribute {name} was selected for an element that already has it")
+            }
+            Self::NoName { value } => {
+                let shown: String = value.chars().take(40).collect();
+                write!(
+                    f,
+                    "the computed name of an element or attribute is {shown:?}, which is no name without a prefix"
+                )
             }
             Self::LoneNode { name } => {
                 write!(f, "the attribute or namespace {name} cannot stand on its own in a result")

@@ -40,6 +40,9 @@ pub struct Payloads {
     /// Bytes left for the result under construction, and the limit of each result.
     bytes_left: usize,
     bytes_max: usize,
+    /// Bytes left for all results of the message, and their limit.
+    message_bytes_left: usize,
+    message_bytes_max: usize,
 }
 
 impl Payloads {
@@ -122,6 +125,13 @@ impl Payloads {
         self.start.saturating_sub(self.taken) as usize
     }
 
+    /// Counts the results that were written since the last one that ended, and lets the next one begin here.
+    fn end_results(&mut self) {
+        let end = self.position();
+        self.message_bytes_left = self.message_bytes_left.saturating_sub((end - self.start) as usize);
+        self.start = end;
+    }
+
     fn position(&self) -> u64 {
         self.taken + self.bytes.len() as u64
     }
@@ -142,23 +152,36 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Creates a writer that adds results of up to `bytes_max` bytes.
-    pub fn new(payloads: &'a mut Payloads, bytes_max: usize) -> Self {
+    /// Creates a writer that adds results of up to `bytes_max` bytes, and of up to `message_bytes_max` together.
+    pub fn new(payloads: &'a mut Payloads, bytes_max: usize, message_bytes_max: usize) -> Self {
         payloads.bytes_max = bytes_max;
+        payloads.message_bytes_left = message_bytes_max;
+        payloads.message_bytes_max = message_bytes_max;
         Self { payloads }
+    }
+
+    /// Returns the error of a result for which no bytes are left.
+    #[cold]
+    fn no_bytes_left(&self) -> ExtractError {
+        let Payloads { bytes_max, message_bytes_left, message_bytes_max, .. } = *self.payloads;
+        if message_bytes_left < bytes_max {
+            ExtractError::OverMessageLimit { message_bytes_max }
+        } else {
+            ExtractError::TooLarge { bytes_max }
+        }
     }
 
     /// Begins a result; drops an unfinished one.
     pub fn begin(&mut self) {
         self.payloads.drop_open();
-        self.payloads.bytes_left = self.payloads.bytes_max;
+        self.payloads.bytes_left = self.payloads.bytes_max.min(self.payloads.message_bytes_left);
     }
 
     /// Ends the result and returns its number.
     #[inline]
     pub fn finish(&mut self) -> u32 {
         let payloads = &mut *self.payloads;
-        payloads.start = payloads.position();
+        payloads.end_results();
         payloads.ends.push(payloads.start);
         if payloads.bytes.len() >= CHUNK_BYTES {
             payloads.pass_to_sink(payloads.bytes.len());
@@ -178,12 +201,12 @@ impl<'a> Output<'a> {
 
     /// Appends bytes from a position again. Returns `false` if the sink has taken them.
     pub fn repeat(&mut self, position: u64, bytes: u32) -> Result<bool, ExtractError> {
-        let payloads = &mut *self.payloads;
-        let Some(start) = position.checked_sub(payloads.taken) else { return Ok(false) };
+        let Some(start) = position.checked_sub(self.payloads.taken) else { return Ok(false) };
         let (start, length) = (start as usize, bytes as usize);
-        if length > payloads.bytes_left {
-            return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
+        if length > self.payloads.bytes_left {
+            return Err(self.no_bytes_left());
         }
+        let payloads = &mut *self.payloads;
         payloads.bytes_left -= length;
         payloads.bytes.repeat(start..start + length);
         self.pass_on();
@@ -224,16 +247,16 @@ impl<'a> Output<'a> {
                 payloads.pass_to_sink(payloads.bytes.len());
             }
         }
-        payloads.start = payloads.position();
+        payloads.end_results();
     }
 
     /// Appends bytes that need no escaping.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {
-        let payloads = &mut *self.payloads;
-        if bytes.len() > payloads.bytes_left {
-            return Err(ExtractError::TooLarge { bytes_max: payloads.bytes_max });
+        if bytes.len() > self.payloads.bytes_left {
+            return Err(self.no_bytes_left());
         }
+        let payloads = &mut *self.payloads;
         payloads.bytes_left -= bytes.len();
         payloads.bytes.push(bytes);
         self.pass_on();
@@ -299,7 +322,7 @@ fn escape<E>(text: &str, in_attribute: bool, mut push: impl FnMut(&[u8]) -> Resu
     push(&bytes[plain..])
 }
 
-/// Returns text escaped for element content or for an attribute in double quotes.
+/// Returns a text escaped for element content or for an attribute in double quotes.
 pub(super) fn escaped(text: &str, in_attribute: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let done: Result<(), std::convert::Infallible> = escape(text, in_attribute, |bytes| {

@@ -30,7 +30,7 @@ impl RunBuffer {
         Self { memory, end: 0 }
     }
 
-    /// Returns the memory: the bytes, and others after them.
+    /// Returns the memory of the buffer. The bytes of the buffer come first; what follows them is of no use.
     pub fn into_memory(self) -> Vec<u8> {
         self.memory
     }
@@ -244,16 +244,7 @@ impl RunAppender<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Pseudo-random numbers from a seed.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) as usize % bound
-        }
-    }
+    use crate::testing::Random;
 
     /// A buffer equals a plain list after any operations, whatever its memory held before.
     #[test]

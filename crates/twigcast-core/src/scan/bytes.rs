@@ -71,7 +71,7 @@ pub fn skip_spaces(source: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The lanes from `at` on, where the source has as many.
+/// Returns the lanes from `at` on, where the source has as many.
 #[inline(always)]
 fn lanes_at(source: &[u8], at: usize) -> Option<&[u8; LANES]> {
     source.get(at..).and_then(|rest| rest.first_chunk())
@@ -93,7 +93,7 @@ fn search(source: &[u8], mut at: usize, marked: impl Fn(&[u8; LANES]) -> u32, st
     at
 }
 
-/// The first offset from `at` on whose byte may not continue an ASCII name without colon.
+/// Returns the first offset from `at` on whose byte may not continue an ASCII name without colon.
 #[inline(always)]
 fn name_end(source: &[u8], at: usize) -> usize {
     search(source, at, lanes::no_name, |b| !is(b, NAME))

@@ -39,8 +39,8 @@ struct CharacterSummary {
     high: bool,
 }
 
-/// One pass without branches, which the compiler turns into vector instructions. Where there are no control characters
-/// but line feeds, as in most messages, it asks each byte for the least.
+/// Makes one pass without branches, which the compiler turns into vector instructions. Where there are no control
+/// characters but line feeds, as in most messages, it asks each byte for the least.
 fn summary(source: &[u8]) -> CharacterSummary {
     let (mut control, mut high) = (0u8, 0u8);
     for &b in source {
@@ -71,7 +71,7 @@ fn control_character(source: &[u8]) -> Fault {
     Fault::malformed(at, format!("the control character U+{:04X} is not allowed in XML", source.get(at).unwrap_or(&0)))
 }
 
-/// U+FFFE and U+FFFF, the only characters beyond ASCII that UTF-8 can write and XML forbids.
+/// Finds U+FFFE and U+FFFF, the only characters beyond ASCII that UTF-8 can write and XML forbids.
 fn noncharacters(source: &[u8]) -> ScanResult<()> {
     for at in memchr::memchr_iter(0xEF, source) {
         if let [0xBF, last @ (0xBE | 0xBF), ..] = source[at + 1..] {

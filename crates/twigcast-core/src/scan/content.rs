@@ -3,7 +3,7 @@
 use crate::document::{Node, NodeKind};
 use crate::scan::bytes::{SPACE, byte, is, plain_text_end, skip_spaces};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
-use crate::scan::names::ncname_end;
+use crate::scan::markup::processing_instruction_end;
 use crate::scan::pass::{OpenElement, ScanPass, TextRun, leaf};
 use crate::scan::references;
 
@@ -192,40 +192,9 @@ impl ScanPass<'_> {
     /// Reads the processing instruction at `start`.
     #[inline(never)]
     pub(crate) fn processing_instruction(&mut self, start: usize) -> ScanResult<usize> {
-        let source = self.source;
-        let target_end = ncname_end(self.checked, start + 2);
-        let target = &source[start + 2..target_end];
-        let next = byte(source, target_end);
-        let reason = if target.is_empty() {
-            format!("a processing instruction needs a target, found {}", describe_input(source, target_end))
-        } else if target == b"xml" {
-            "an XML declaration may only stand at the very start of the message".into()
-        } else if target.eq_ignore_ascii_case(b"xml") {
-            format!("the target {:?} of a processing instruction is reserved", shown(target))
-        } else if next == b':' {
-            format!("the target {:?} of a processing instruction may not hold a colon", shown(target))
-        } else if next != b'?' && next != 0 && !is(next, SPACE) {
-            format!("{} may not stand in the target of a processing instruction", describe_input(source, target_end))
-        } else {
-            return self.processing_instruction_end(start, target_end);
-        };
-        Err(Fault::malformed(start, reason))
-    }
-
-    fn processing_instruction_end(&mut self, start: usize, target_end: usize) -> ScanResult<usize> {
-        let source = self.source;
-        for question in memchr::memchr_iter(b'?', &source[target_end..]) {
-            let at = target_end + question;
-            if byte(source, at + 1) == b'>' {
-                self.push_markup(NodeKind::ProcessingInstruction, start, at + 2);
-                return Ok(at + 2);
-            }
-            if question == 0 {
-                let reason = "the target of a processing instruction must be followed by white space or \"?>\"";
-                return Err(Fault::malformed(at, reason));
-            }
-        }
-        Err(Fault::malformed(start, "the processing instruction is not closed with \"?>\""))
+        let end = processing_instruction_end(self.checked, start)?;
+        self.push_markup(NodeKind::ProcessingInstruction, start, end);
+        Ok(end)
     }
 
     #[inline(always)]
@@ -233,9 +202,10 @@ impl ScanPass<'_> {
         self.checked.carriage_returns && memchr::memchr(b'\r', &self.source[start..end]).is_some()
     }
 
-    /// Returns the fault of an entity that nothing in the message declares.
+    /// Returns the fault of an entity that is not predefined. Where the DOCTYPE declares any, the conversion finds out.
     #[inline(always)]
-    pub(super) fn undeclared(&self) -> impl FnOnce(usize, String) -> Fault + use<> {
-        if self.skips_undeclared { Fault::conversion } else { Fault::malformed }
+    pub(super) fn undeclared(&self) -> impl FnOnce(usize, String) -> Option<Fault> + use<> {
+        let is_declared = self.declares_entities;
+        move |at, reason| Some(if is_declared { Fault::conversion(at, reason) } else { Fault::malformed(at, reason) })
     }
 }

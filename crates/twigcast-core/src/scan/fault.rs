@@ -34,10 +34,64 @@ impl Fault {
         Self::new(MessageErrorKind::Limit { limit, value }, at, reason)
     }
 
-    /// Returns the fault of a message that expat must convert.
+    /// Returns the fault of a message that is over a limit that cannot be set.
+    #[cold]
+    pub fn fixed_limit(at: usize, limit: &'static str, value: usize, reason: &str) -> Self {
+        Self::new(MessageErrorKind::Limit { limit, value }, at, reason.into())
+    }
+
+    /// Returns the offset.
+    pub fn at(&self) -> usize {
+        self.0.at
+    }
+
+    /// Returns whether the message has to be converted first.
+    pub fn is_conversion(&self) -> bool {
+        self.0.kind == MessageErrorKind::NeedsConversion
+    }
+
+    /// Returns the fault of a part of a message as one of the whole, in which the part starts at `start`.
+    pub fn behind(mut self, start: usize) -> Self {
+        self.0.at += start;
+        self
+    }
+
+    /// Returns the fault of a message as one of the part of it that starts at `start`.
+    pub fn within(mut self, start: usize) -> Self {
+        self.0.at = self.0.at.saturating_sub(start);
+        self
+    }
+
+    /// Returns an error of something made of the message as a fault of the message at `at`.
+    #[cold]
+    pub fn of_error(at: usize, error: MessageError) -> Self {
+        Self::new(error.kind, at, error.reason)
+    }
+
+    /// Returns the fault as one at another offset, with what stands there.
+    #[cold]
+    pub fn moved_to(mut self, at: usize, place: &str) -> Self {
+        self.0.reason = format!("{place}: {}", self.0.reason);
+        self.0.at = at;
+        self
+    }
+
+    /// Returns the fault of a message that has to be converted first.
     #[cold]
     pub fn conversion(at: usize, reason: impl Into<String>) -> Self {
         Self::new(MessageErrorKind::NeedsConversion, at, reason.into())
+    }
+
+    /// Returns the fault with a note where it is in markup that the message ends in, and does not say so.
+    #[cold]
+    pub fn noting_end(mut self, source: &[u8]) -> Self {
+        let says_so = ["the end of the message", "the message ends", "is not closed"];
+        let FaultDetails { kind, at, reason } = &mut *self.0;
+        let is_silent = *kind == MessageErrorKind::Malformed && !says_so.iter().any(|text| reason.contains(text));
+        if is_silent && ends_at(source, *at) {
+            reason.push_str("; the message ends there: it has been cut short");
+        }
+        self
     }
 
     fn new(kind: MessageErrorKind, at: usize, reason: String) -> Self {
@@ -54,8 +108,21 @@ impl Fault {
     /// Returns the error to show, with its line and column in `source`.
     pub fn into_error(self, source: &[u8]) -> MessageError {
         let (line, column) = locate(source, self.0.at);
+        self.into_error_at(line, column)
+    }
+
+    /// Returns the error to show at a place that is known.
+    pub fn into_error_at(self, line: u32, column: u32) -> MessageError {
         MessageError { kind: self.0.kind, reason: self.0.reason, line, column }
     }
+}
+
+/// Returns whether a source ends in the markup, or the character, at an offset.
+fn ends_at(source: &[u8], at: usize) -> bool {
+    let rest = &source[at.min(source.len())..];
+    let is_last_markup = |start: usize| start <= at && memchr::memchr(b'>', &source[start..]).is_none();
+    let cuts_character = std::str::from_utf8(rest).is_err_and(|error| error.error_len().is_none() && rest.len() < 4);
+    memchr::memrchr(b'<', source).is_some_and(is_last_markup) || cuts_character
 }
 
 /// Returns a name or value for use in a reason, cut when it is long.

@@ -23,7 +23,7 @@ fn equal(lanes: i8x16, byte: u8) -> i8x16 {
     lanes.cmp_eq(all(byte))
 }
 
-/// Those between two bytes, which are above 0 and below 0x7F.
+/// Returns the lanes between two bytes, which are above 0 and below 0x7F.
 #[inline(always)]
 fn within(lanes: i8x16, first: u8, last: u8) -> i8x16 {
     lanes.cmp_gt(all(first - 1)) & lanes.cmp_lt(all(last + 1))
@@ -56,4 +56,11 @@ pub fn no_value(bytes: &[u8; LANES]) -> u32 {
 pub fn no_text(bytes: &[u8; LANES]) -> u32 {
     let lanes = load(bytes);
     marks(equal(lanes, b'<') | equal(lanes, b'&') | equal(lanes, b']'))
+}
+
+/// Returns the bytes at which markup begins: `<` and `&`.
+#[inline(always)]
+pub fn markup(bytes: &[u8; LANES]) -> u32 {
+    let lanes = load(bytes);
+    marks(equal(lanes, b'<') | equal(lanes, b'&'))
 }

@@ -5,7 +5,8 @@
 //! whatever it contains. Control characters are rejected first; from then on a zero byte means the end of the message
 //! and no step needs a separate check for it.
 //!
-//! - [`prolog`]: byte-order mark, XML declaration, DOCTYPE; says when a message has to go to expat instead
+//! - [`prolog`]: byte-order mark, XML declaration, DOCTYPE; says when a message has to be decoded first
+//! - [`dtd`]: what a DOCTYPE declares, and messages written again with that in place
 //! - [`characters`]: which characters may stand in a message at all
 //! - [`tags`], [`names`], [`namespaces`], [`references`]: elements and what their tags hold
 //! - [`content`]: character data, comments, processing instructions, and the order of it all
@@ -15,12 +16,12 @@
 //! ```
 //! use twigcast_core::document::{Document, Message};
 //! use twigcast_core::limits::Limits;
-//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::scan::{ScanOptions, Scanner};
 //! use twigcast_core::vocabulary::Vocabulary;
 //!
 //! let source = b"<a><b>fish &amp; chips</b></a>";
 //! let mut document = Document::default();
-//! Scanner::new().scan(source, &Vocabulary::new(), &Limits::default(), RecordOptions::ALL, &mut document)?;
+//! Scanner::new().scan(source, &Vocabulary::new(), &Limits::default(), ScanOptions::ALL, &mut document)?;
 //! let root = document.first_child(0);
 //! assert_eq!(Message { source, document: &document }.string_value(root), "fish & chips");
 //! # Ok::<(), twigcast_core::error::MessageError>(())
@@ -30,8 +31,10 @@ pub(crate) mod bytes;
 pub(crate) mod characters;
 mod content;
 pub mod decode;
+pub mod dtd;
 pub(crate) mod fault;
 mod lanes;
+mod markup;
 pub(crate) mod names;
 mod namespaces;
 mod pass;
@@ -46,12 +49,13 @@ use crate::document::{ByteRange, Document};
 use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::characters::LegalText;
+use crate::scan::dtd::TagRanges;
 use crate::scan::fault::{Fault, ScanResult};
 use crate::scan::namespaces::PrefixBindings;
 use crate::vocabulary::Vocabulary;
 
 use pass::Prefixed;
-pub use pass::RecordOptions;
+pub use pass::ScanOptions;
 pub(crate) use pass::{OpenElement, ScanPass, leaf, span};
 
 /// Reads messages one after the other, reusing its memory.
@@ -75,7 +79,7 @@ impl Scanner {
         checked: LegalText<'a>,
         vocabulary: &'a Vocabulary,
         limits: &'a Limits,
-        options: RecordOptions,
+        options: ScanOptions,
         document: &'a mut Document,
     ) -> ScanPass<'a> {
         self.clear();
@@ -92,7 +96,11 @@ impl Scanner {
             names: &mut self.names,
             prefixed: &mut self.prefixed,
             standalone: true,
-            skips_undeclared: false,
+            doctype: None,
+            declarations: None,
+            declares_entities: false,
+            declares_attributes: false,
+            tag: TagRanges::default(),
             text_run: None,
         }
     }
@@ -112,12 +120,13 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        options: RecordOptions,
+        options: ScanOptions,
         document: &mut Document,
     ) -> Result<(), MessageError> {
         self.clear();
         document.clear();
-        self.run(source, vocabulary, limits, options, document).map_err(|fault| fault.into_error(source))
+        self.run(source, vocabulary, limits, options, document)
+            .map_err(|fault| fault.noting_end(source).into_error(source))
     }
 
     fn run(
@@ -125,7 +134,7 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        options: RecordOptions,
+        options: ScanOptions,
         document: &mut Document,
     ) -> ScanResult<()> {
         // Offsets are 32 bits wide and the largest is reserved.
@@ -147,8 +156,12 @@ impl Scanner {
         let content = pass.start_tag(root)?;
         let end = pass.content(content)?;
         pass.after_root(end)?;
+        let declarations = pass.declarations.take();
         let nodes = document.nodes.len() as u32;
         document.nodes[0].end = nodes;
+        if let Some(declarations) = declarations {
+            declarations.note_ids(document);
+        }
         Ok(())
     }
 }

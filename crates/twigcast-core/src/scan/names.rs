@@ -45,7 +45,7 @@ fn qname_with_colon(checked: LegalText<'_>, start: usize, colon: usize, what: &s
     any_qname(checked, start, what)
 }
 
-/// The end of the ASCII name without colon at `at`, and its key; `at` if there is none.
+/// Returns the end of the ASCII name without colon at `at`, and its key; `at` if there is none.
 #[inline(always)]
 fn ascii_name(source: &[u8], at: usize) -> (usize, PackedName) {
     if is(byte(source, at), NAME_START) { name_at(source, at) } else { (at, PackedName::default()) }
@@ -91,7 +91,7 @@ pub fn ncname_end(checked: LegalText<'_>, start: usize) -> usize {
     end
 }
 
-/// Production NameStartChar without the colon.
+/// Returns whether a character is a NameStartChar other than the colon.
 fn is_name_start(c: char) -> bool {
     matches!(c,
         'A'..='Z' | '_' | 'a'..='z' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
@@ -100,7 +100,7 @@ fn is_name_start(c: char) -> bool {
         | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// Production NameChar without the colon.
-fn is_name_character(c: char) -> bool {
+/// Returns whether a character may continue a name (production NameChar without the colon).
+pub fn is_name_character(c: char) -> bool {
     is_name_start(c) || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }

@@ -174,7 +174,7 @@ impl PrefixBindings {
     }
 }
 
-/// Namespaces in XML 1.0, section 3: the prefixes and names that nobody may rebind.
+/// Refuses to bind reserved prefixes and names (Namespaces in XML 1.0, section 3).
 fn check_reserved(prefix: &[u8], uri: &str, at: usize) -> ScanResult<()> {
     let reason = if prefix == b"xmlns" {
         "the prefix \"xmlns\" must not be declared".into()

@@ -1,22 +1,25 @@
 //! The state of one pass over one message.
 
+use std::ops::Range;
+
 use crate::document::{ByteRange, Document, NO_NODE, Node, NodeId, NodeKind};
 use crate::limits::Limits;
 use crate::scan::characters::LegalText;
+use crate::scan::dtd::{Declarations, TagRanges};
 use crate::scan::namespaces::PrefixBindings;
 use crate::util::packed_name::PackedName;
 use crate::vocabulary::{LocalId, Name, NamespaceId, Vocabulary};
 
 /// The parts of a message that are recorded. Everything is checked regardless, so the same messages are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordOptions {
+pub struct ScanOptions {
     /// Attributes. Namespace declarations are always recorded.
     pub attributes: bool,
     /// Text, comments and processing instructions.
     pub text: bool,
 }
 
-impl RecordOptions {
+impl ScanOptions {
     /// Everything.
     pub const ALL: Self = Self { attributes: true, text: true };
 }
@@ -50,7 +53,7 @@ pub(crate) struct ScanPass<'a> {
     pub(crate) checked: LegalText<'a>,
     pub(crate) vocabulary: &'a Vocabulary,
     pub(crate) limits: &'a Limits,
-    pub(crate) options: RecordOptions,
+    pub(crate) options: ScanOptions,
     pub(crate) document: &'a mut Document,
     pub(crate) bindings: &'a mut PrefixBindings,
     pub(crate) open: &'a mut Vec<OpenElement>,
@@ -59,8 +62,15 @@ pub(crate) struct ScanPass<'a> {
     /// Attributes of the current tag whose prefixes are not resolved yet.
     pub(crate) prefixed: &'a mut Vec<Prefixed>,
     pub(super) standalone: bool,
-    /// An external DTD that nobody reads may declare any entity, so only expat can say what an unknown one is.
-    pub(super) skips_undeclared: bool,
+    /// The place of the document type declaration.
+    pub(super) doctype: Option<Range<usize>>,
+    /// Its declarations, if they can change the message.
+    pub(super) declarations: Option<Box<Declarations>>,
+    /// Entities are declared, or may be in something that is not read.
+    pub(super) declares_entities: bool,
+    /// Attributes are declared that may not be as they are written.
+    pub(super) declares_attributes: bool,
+    pub(super) tag: TagRanges,
     /// The run of character data and CDATA sections that ends where the scanner stands.
     pub(super) text_run: Option<TextRun>,
 }

@@ -2,6 +2,8 @@
 //! document type declaration.
 
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
+use crate::scan::dtd::Declarations;
+use crate::scan::dtd::subset::{self, SubsetState, external_id};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
 use crate::scan::pass::ScanPass;
@@ -19,7 +21,7 @@ pub struct EncodingHint {
     pub ascii_only: bool,
 }
 
-/// Reads byte-order mark and XML declaration. A message that is not UTF-8 is left to expat.
+/// Reads byte-order mark and XML declaration. A message that is not UTF-8 has to be decoded first.
 pub fn opening(source: &[u8]) -> ScanResult<EncodingHint> {
     let utf16 = |reason: &str| Err(Fault::conversion(0, format!("the message {reason}, so it is not UTF-8")));
     match source {
@@ -63,7 +65,7 @@ fn xml_declaration(source: &[u8], start: usize) -> ScanResult<EncodingHint> {
         order = rank;
         match rank {
             1 => version(field.value, at)?,
-            2 => match encoding(field.value, at)? {
+            2 => match encoding(field.value, at, || source.is_ascii())? {
                 Encoding::Utf8 => {}
                 Encoding::Ascii => opening.ascii_only = true,
                 Encoding::Other(fault) => other_encoding = Some(fault),
@@ -125,7 +127,6 @@ fn pseudo_attribute(source: &[u8], start: usize) -> ScanResult<PseudoAttribute<'
 
 fn version(value: &[u8], at: usize) -> ScanResult<()> {
     match value.strip_prefix(b"1.") {
-        Some(b"1") => Err(Fault::malformed(at, "the message is XML 1.1, and only XML 1.0 is read")),
         Some(minor) if !minor.is_empty() && minor.iter().all(u8::is_ascii_digit) => Ok(()),
         _ => declaration_fault(at, &format!("has the version {:?}, which is not 1.0", shown(value))),
     }
@@ -134,11 +135,11 @@ fn version(value: &[u8], at: usize) -> ScanResult<()> {
 enum Encoding {
     Utf8,
     Ascii,
-    /// Expat has to read it.
+    /// It has to be decoded first.
     Other(Fault),
 }
 
-fn encoding(value: &[u8], at: usize) -> ScanResult<Encoding> {
+fn encoding(value: &[u8], at: usize, source_is_ascii: impl Fn() -> bool) -> ScanResult<Encoding> {
     let is_name = value.first().is_some_and(u8::is_ascii_alphabetic)
         && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     if !is_name {
@@ -150,7 +151,21 @@ fn encoding(value: &[u8], at: usize) -> ScanResult<Encoding> {
     if value.eq_ignore_ascii_case(b"US-ASCII") {
         return Ok(Encoding::Ascii);
     }
+    if contains_ascii(value) && source_is_ascii() {
+        return Ok(Encoding::Utf8);
+    }
     Ok(Encoding::Other(Fault::conversion(at, format!("the message declares the encoding {:?}", shown(value)))))
+}
+
+/// Returns whether bytes that are all ASCII mean the same in an encoding: so it is with the parts of ISO 8859 and the code
+/// pages of Windows.
+fn contains_ascii(encoding: &[u8]) -> bool {
+    let number = |prefix: &[u8]| -> Option<u32> {
+        let is_prefix = encoding.get(..prefix.len())?.eq_ignore_ascii_case(prefix);
+        is_prefix.then(|| std::str::from_utf8(&encoding[prefix.len()..]).ok()?.parse().ok())?
+    };
+    number(b"ISO-8859-").is_some_and(|part| matches!(part, 1..=11 | 13..=16))
+        || number(b"windows-").is_some_and(|page| matches!(page, 1250..=1258))
 }
 
 fn standalone(value: &[u8], at: usize) -> ScanResult<bool> {
@@ -162,35 +177,35 @@ fn standalone(value: &[u8], at: usize) -> ScanResult<bool> {
 }
 
 impl ScanPass<'_> {
-    /// Reads the document type declaration at `at`; one with an internal subset is left to expat.
+    /// Reads the document type declaration at `start`, with its internal subset.
     pub(super) fn doctype(&mut self, start: usize) -> ScanResult<usize> {
         let source = self.source;
         let mut at = self.doctype_space(start + b"<!DOCTYPE".len())?;
         at = qname(self.checked, at, "document type")?.end;
+        let mut declarations = Declarations::default();
         let spaced = skip_spaces(source, at);
-        let keyword = &source[spaced..(spaced + 6).min(source.len())];
-        let literals = match keyword {
-            b"SYSTEM" => 1,
-            b"PUBLIC" => 2,
-            _ => 0,
-        };
-        if literals > 0 && spaced > at {
-            at = spaced + 6;
-            for remaining in (1..=literals).rev() {
-                at = self.doctype_space(at)?;
-                at = self.doctype_literal(at, remaining == 2)?;
-            }
-            self.skips_undeclared = !self.standalone;
+        if spaced > at && matches!(source.get(spaced..spaced + 6), Some(b"SYSTEM" | b"PUBLIC")) {
+            let (id, end) = external_id(self.checked, spaced, false)?;
+            declarations.external_subset(id, self.standalone);
+            at = end;
         }
         at = skip_spaces(source, at);
-        match byte(source, at) {
-            b'>' => Ok(at + 1),
-            b'[' => Err(Fault::conversion(start, "the DOCTYPE has an internal subset")),
-            _ => Err(Fault::malformed(
-                at,
-                format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at)),
-            )),
+        if byte(source, at) == b'[' {
+            let mut state = SubsetState::new(&mut declarations, self.standalone);
+            let end = subset::read(self.checked, at + 1, &mut state)?;
+            at = skip_spaces(source, end + 1);
         }
+        if byte(source, at) != b'>' {
+            let reason = format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at));
+            return Err(Fault::malformed(at, reason));
+        }
+        self.doctype = Some(start..at + 1);
+        self.declares_entities = declarations.has_entities();
+        self.declares_attributes = declarations.changes_elements();
+        if self.declares_entities || declarations.has_attributes() {
+            self.declarations = Some(Box::new(declarations));
+        }
+        Ok(at + 1)
     }
 
     fn doctype_space(&self, at: usize) -> ScanResult<usize> {
@@ -201,32 +216,4 @@ impl ScanPass<'_> {
         }
         Ok(after)
     }
-
-    fn doctype_literal(&self, at: usize, public: bool) -> ScanResult<usize> {
-        let kind = if public { "public" } else { "system" };
-        let quote = byte(self.source, at);
-        if !matches!(quote, b'"' | b'\'') {
-            let reason =
-                format!("the DOCTYPE needs a quoted {kind} identifier, found {}", describe_input(self.source, at));
-            return Err(Fault::malformed(at, reason));
-        }
-        let start = at + 1;
-        let Some(length) = memchr::memchr(quote, &self.source[start..]) else {
-            return Err(Fault::malformed(at, format!("the {kind} identifier of the DOCTYPE is not closed")));
-        };
-        let value = &self.source[start..start + length];
-        match value.iter().position(|&b| public && !is_public_character(b)) {
-            Some(bad) => {
-                let reason =
-                    format!("{} may not stand in a public identifier", describe_input(self.source, start + bad));
-                Err(Fault::malformed(start + bad, reason))
-            }
-            None => Ok(start + length + 1),
-        }
-    }
-}
-
-/// Production PubidChar.
-fn is_public_character(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b" \r\n-'()+,./:=?;!*#@$_%".contains(&b)
 }

@@ -37,10 +37,25 @@ pub fn numbered(inside: &[u8]) -> Option<char> {
     char::from_u32(code).filter(|&c| is_character(c))
 }
 
+/// Says what may be done about an entity that nothing declares.
+pub const UNDECLARED_CURE: &str = "declare it, or read the message with a DTD that does (--dtd FILE, dtd=FILE)";
+/// Says what may be done about it besides, where the entities of HTML are not used.
+pub const UNDECLARED_HTML: &str =
+    " or, if this is a name of HTML, with the entities of HTML (--entities html, entities=\"html\")";
+
+/// Returns what is wrong with a reference to an entity that is not declared, and what to do.
+pub fn undeclared_reason(name: &[u8]) -> String {
+    format!("undeclared entity {:?}: {UNDECLARED_CURE}{UNDECLARED_HTML}", shown(name))
+}
+
 /// Checks the reference at `at` (where `&` stands). Answers with the offset after its `;`.
 ///
-/// `undeclared` makes the fault for an entity that is not predefined: whether that is an error depends on the DOCTYPE.
-pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, String) -> Fault) -> ScanResult<usize> {
+/// `undeclared` makes the fault for an entity that is not predefined, if it is one: that depends on the place.
+pub fn check(
+    checked: LegalText<'_>,
+    at: usize,
+    undeclared: impl FnOnce(usize, String) -> Option<Fault>,
+) -> ScanResult<usize> {
     let source = checked.text.as_bytes();
     if byte(source, at + 1) == b'#' {
         return check_numbered(source, at);
@@ -56,13 +71,17 @@ pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, S
             format!("the reference \"&{}\" must end with \";\", found {}", shown(name), describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
-    match predefined(name) {
-        Some(_) => Ok(end + 1),
-        None => Err(undeclared(at, format!("undeclared entity {:?}", shown(name)))),
+    if predefined(name).is_some() {
+        return Ok(end + 1);
+    }
+    match undeclared(at, undeclared_reason(name)) {
+        Some(fault) => Err(fault),
+        None => Ok(end + 1),
     }
 }
 
-/// Entity names may hold one colon as far as expat is concerned; no declared one does, so it only shapes the reason.
+/// Returns the end of an entity's name. It may hold one colon as far as expat is concerned; no declared one does, so
+/// that only shapes the reason.
 fn entity_name_end(checked: LegalText<'_>, start: usize) -> usize {
     let end = ncname_end(checked, start);
     if end > start && byte(checked.text.as_bytes(), end) == b':' {

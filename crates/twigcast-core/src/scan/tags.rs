@@ -104,12 +104,7 @@ impl ScanPass<'_> {
             at = self.attribute(node, (start, name), next, &mut seen)?;
         };
         at += 1;
-        if seen.doubtful {
-            self.unique_names()?;
-        }
-        if !self.prefixed.is_empty() {
-            self.resolve_prefixed()?;
-        }
+        self.finish_attributes(start, (name, key), &seen)?;
         let expanded = self.element_name(start + 1, name, key)?;
         self.document.nodes.push(Node {
             kind: NodeKind::Element,
@@ -131,6 +126,33 @@ impl ScanPass<'_> {
             self.open.push(OpenElement { node, name: whole, key, bindings: outer_bindings, default: outer_default });
         }
         Ok(at)
+    }
+
+    /// Checks the attributes of the start tag at `start` together.
+    #[inline(always)]
+    fn finish_attributes(&mut self, start: usize, name: (QName, PackedName), seen: &AttributesSeen) -> ScanResult<()> {
+        if seen.doubtful {
+            self.unique_names()?;
+        }
+        if !self.prefixed.is_empty() {
+            self.resolve_prefixed()?;
+        }
+        if self.declares_attributes {
+            self.declared_attributes(start, name)?;
+        }
+        Ok(())
+    }
+
+    /// Stops at the start tag at `start` if the DOCTYPE adds something to it.
+    #[inline(never)]
+    fn declared_attributes(&mut self, start: usize, (name, key): (QName, PackedName)) -> ScanResult<()> {
+        let Some(declarations) = self.declarations.as_ref().filter(|declared| declared.may_change(key)) else {
+            return Ok(());
+        };
+        match declarations.changes(self.source, start, &self.source[start + 1..name.end], &mut self.tag) {
+            true => Err(Fault::conversion(start, "the DOCTYPE declares attributes of this element")),
+            false => Ok(()),
+        }
     }
 
     /// Reads the end tag at `start`; `open` is the element it has to close.
@@ -202,7 +224,7 @@ impl ScanPass<'_> {
         Ok(())
     }
 
-    /// The start of the value of the attribute whose name ends at `at`, and its quote.
+    /// Returns the start of the value of the attribute whose name ends at `at`, and its quote.
     #[inline(never)]
     fn value_start(&self, attribute: usize, name_end: usize) -> ScanResult<(usize, u8)> {
         let source = self.source;
@@ -221,7 +243,7 @@ impl ScanPass<'_> {
         Ok((at + 1, quote))
     }
 
-    /// The end of the attribute value at `start` and whether it has to be decoded.
+    /// Returns the end of the attribute value at `start` and whether it has to be decoded.
     #[inline(always)]
     fn value_end(&self, attribute: usize, name: QName, start: usize, quote: u8) -> ScanResult<(usize, bool)> {
         let source = self.source;
@@ -279,7 +301,7 @@ impl ScanPass<'_> {
         }
     }
 
-    /// The id of the local part of the name at `start`.
+    /// Returns the id of the local part of the name at `start`.
     #[inline(always)]
     fn local(&self, start: usize, name: QName, key: PackedName) -> LocalId {
         match name.colon {
@@ -312,7 +334,7 @@ impl ScanPass<'_> {
         Ok(Name { namespace, local: self.local(start, name, key) })
     }
 
-    /// Checks that no two attributes of the tag have the same name as written.
+    /// Rejects a tag in which two attributes have the same name as written.
     #[inline(always)]
     pub(crate) fn unique_names(&mut self) -> ScanResult<()> {
         let source = self.source;

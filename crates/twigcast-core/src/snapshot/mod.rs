@@ -4,9 +4,24 @@
 //! reading the compiled form would be, the file stays small, and it does not age with the engine's inside.
 //!
 //! Layout, all integers little-endian: magic `TWIGSNAP`, format version (u32), length of the body in bytes (u64), CRC-32
-//! of the body (u32), body. The body: number of contexts (u32), each a dialect (u8) and its namespaces (u32, then prefix
-//! and URI as strings); number of subscriptions (u64), each a context number (u32), key and text as strings. A string is
-//! its length in bytes (u32) and its UTF-8.
+//! of the body (u32), body. The body: number of contexts (u32), each a dialect (u8), the name of a group, and namespaces
+//! (u32, then prefix and URI as strings), and parameters (u32, then name and value); number of subscriptions (u64), each a context number (u32), key and text as strings. A string is
+//! its length in bytes (u32) and its UTF-8. A value of a parameter is a kind (u8) and a string, a number (8 bytes), a truth value (u8), or a
+//! list (u32, then its values).
+//!
+//! ```
+//! use twigcast_core::engine::{Engine, QueryContext};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::snapshot;
+//!
+//! let mut engine = Engine::new(Limits::default());
+//! engine.add("prices", "/feed//price", &QueryContext::default(), false).expect("a valid query");
+//! let path = std::env::temp_dir().join(format!("snapshot-example-{}", std::process::id()));
+//! snapshot::save(&engine, &path).expect("written");
+//! let loaded = snapshot::load(&path, Limits::default()).expect("read");
+//! std::fs::remove_file(&path).expect("removed");
+//! assert_eq!(loaded.slot_of("prices").and_then(|slot| loaded.key(slot)), Some("prices"));
+//! ```
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,12 +30,12 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::{AddError, Engine, QueryContext};
+use crate::engine::{AddError, Engine, QueryContext, SubscriptionRecord};
 use crate::limits::Limits;
-use crate::query::Dialect;
+use crate::query::{Dialect, ParameterValue, Parameters};
 
 const MAGIC: &[u8; 8] = b"TWIGSNAP";
-const VERSION: u32 = 1;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
 
 /// Subscriptions of one context in a row that are added at once.
@@ -114,13 +129,13 @@ fn write_synced(path: &Path, body: &[u8]) -> io::Result<()> {
 }
 
 fn encode(engine: &Engine) -> Vec<u8> {
-    let mut contexts: Vec<&QueryContext> = Vec::new();
-    let mut numbers: HashMap<&QueryContext, u32> = HashMap::new();
+    let mut contexts: Vec<(&QueryContext, &str)> = Vec::new();
+    let mut numbers: HashMap<(&QueryContext, &str), u32> = HashMap::new();
     let mut subscriptions = Vec::new();
     let mut count: u64 = 0;
-    for (key, text, context) in engine.subscriptions() {
-        let number = *numbers.entry(context).or_insert_with(|| {
-            contexts.push(context);
+    for SubscriptionRecord { key, text, context, group } in engine.subscriptions() {
+        let number = *numbers.entry((context, group)).or_insert_with(|| {
+            contexts.push((context, group));
             contexts.len() as u32 - 1
         });
         subscriptions.extend_from_slice(&number.to_le_bytes());
@@ -130,16 +145,24 @@ fn encode(engine: &Engine) -> Vec<u8> {
     }
     let mut body = Vec::with_capacity(subscriptions.len() + 1024);
     body.extend_from_slice(&(contexts.len() as u32).to_le_bytes());
-    for context in contexts {
+    for (context, group) in contexts {
         body.push(match context.dialect {
             Dialect::XPath => 0,
             Dialect::Legacy => 1,
             Dialect::XQuery => 2,
+            Dialect::Doubles => 3,
+            Dialect::Native => 4,
         });
+        put(&mut body, group);
         body.extend_from_slice(&(context.namespaces.len() as u32).to_le_bytes());
         for (prefix, uri) in &context.namespaces {
             put(&mut body, prefix);
             put(&mut body, uri);
+        }
+        body.extend_from_slice(&(context.parameters.len() as u32).to_le_bytes());
+        for (name, value) in &context.parameters {
+            put(&mut body, name);
+            put_value(&mut body, value);
         }
     }
     body.extend_from_slice(&count.to_le_bytes());
@@ -150,6 +173,25 @@ fn encode(engine: &Engine) -> Vec<u8> {
 fn put(body: &mut Vec<u8>, text: &str) {
     body.extend_from_slice(&(text.len() as u32).to_le_bytes());
     body.extend_from_slice(text.as_bytes());
+}
+
+fn put_value(body: &mut Vec<u8>, value: &ParameterValue) {
+    match value {
+        ParameterValue::Text(text) => {
+            body.push(0);
+            put(body, text);
+        }
+        ParameterValue::Number(number) => {
+            body.push(1);
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        ParameterValue::Boolean(truth) => body.extend_from_slice(&[2, u8::from(*truth)]),
+        ParameterValue::List(values) => {
+            body.push(3);
+            body.extend_from_slice(&(values.len() as u32).to_le_bytes());
+            values.iter().for_each(|value| put_value(body, value));
+        }
+    }
 }
 
 /// Reads a snapshot and compile its subscriptions.
@@ -182,25 +224,30 @@ pub fn load(path: &Path, limits: Limits) -> Result<Engine, SnapshotError> {
     Ok(engine)
 }
 
-/// Add subscriptions of one context, which are read ahead together.
+/// Adds subscriptions of one context, which are read ahead together.
 fn add_run(
     engine: &mut Engine,
     run: &mut Vec<(&str, &str)>,
-    context: Option<&QueryContext>,
+    context: Option<&(QueryContext, &str)>,
 ) -> Result<(), SnapshotError> {
     if run.is_empty() {
         return Ok(());
     }
-    let context = context.ok_or(SnapshotError::Damaged("a subscription refers to no context"))?;
+    let (context, group) = context.ok_or(SnapshotError::Damaged("a subscription refers to no context"))?;
     let refused = engine.add_many(run, context, false).refused.into_iter().next();
     if let Some((index, error)) = refused {
         return Err(SnapshotError::Refused { key: run[index].0.to_owned(), error });
+    }
+    if !group.is_empty() {
+        for (key, _) in &*run {
+            engine.assign_group(key, group);
+        }
     }
     run.clear();
     Ok(())
 }
 
-/// The body, once magic, version, length and checksum hold.
+/// Returns the body, once magic, version, length and checksum hold.
 fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     if !data.starts_with(MAGIC) {
         return Err(SnapshotError::NotASnapshot);
@@ -223,21 +270,29 @@ fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     Ok(body)
 }
 
-fn read_contexts(reader: &mut SnapshotReader<'_>) -> Result<Vec<QueryContext>, SnapshotError> {
+fn read_contexts<'a>(reader: &mut SnapshotReader<'a>) -> Result<Vec<(QueryContext, &'a str)>, SnapshotError> {
     let mut contexts = Vec::new();
     for _ in 0..reader.u32()? {
         let dialect = match reader.take(1)?[0] {
             0 => Dialect::XPath,
             1 => Dialect::Legacy,
             2 => Dialect::XQuery,
+            3 => Dialect::Doubles,
+            4 => Dialect::Native,
             _ => return Err(SnapshotError::Damaged("it names a dialect that does not exist")),
         };
+        let group = reader.text()?;
         let mut namespaces = BTreeMap::new();
         for _ in 0..reader.u32()? {
             let prefix = reader.text()?.to_owned();
             namespaces.insert(prefix, reader.text()?.to_owned());
         }
-        contexts.push(QueryContext { namespaces, dialect });
+        let mut parameters = Parameters::new();
+        for _ in 0..reader.u32()? {
+            let name = reader.text()?.to_owned();
+            parameters.insert(name, reader.value(true)?);
+        }
+        contexts.push((QueryContext { namespaces, dialect, parameters }, group));
     }
     Ok(contexts)
 }
@@ -263,6 +318,20 @@ impl<'a> SnapshotReader<'a> {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(self.take(8)?);
         Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Returns the value of a parameter, which may be a list if it stands in none.
+    fn value(&mut self, may_be_list: bool) -> Result<ParameterValue, SnapshotError> {
+        Ok(match self.take(1)?[0] {
+            0 => ParameterValue::Text(self.text()?.into()),
+            1 => ParameterValue::Number(f64::from_bits(self.u64()?)),
+            2 => ParameterValue::Boolean(self.take(1)?[0] == 1),
+            3 if may_be_list => {
+                let count = self.u32()?;
+                ParameterValue::List((0..count).map(|_| self.value(false)).collect::<Result<_, _>>()?)
+            }
+            _ => return Err(SnapshotError::Damaged("a parameter has a value of a kind that does not exist")),
+        })
     }
 
     fn text(&mut self) -> Result<&'a str, SnapshotError> {

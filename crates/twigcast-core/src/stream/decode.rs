@@ -11,7 +11,7 @@ use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::characters::{self, LegalText};
 use crate::scan::fault::Fault;
-use crate::scan::{RecordOptions, Scanner};
+use crate::scan::{ScanOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// The parts of a stream that are checked. Its structure is checked always, as far as it is read. Its structure always
@@ -38,7 +38,7 @@ pub struct DecodeOptions<'a> {
     /// The same limits as for messages that come as text.
     pub limits: &'a Limits,
     /// The parts to record.
-    pub record: RecordOptions,
+    pub record: ScanOptions,
     /// The parts to check.
     pub checks: CheckLevel,
 }
@@ -74,11 +74,11 @@ impl NumberedNames {
 #[derive(Debug, Default)]
 pub struct Decoder {
     scanner: Scanner,
-    /// What the spans of the last message index into: the names of `dictionary`, then the message's strings.
+    /// The text that the spans of the last message index into: the names of `dictionary`, then the message's strings.
     source: String,
     /// The names of the dictionary that `source` begins with, as `state` says.
     names: NumberedNames,
-    /// Whose names they are.
+    /// The dictionary whose names they are.
     state: Option<DictionaryState>,
     /// Names of other dictionaries, looked up before.
     other_names: Vec<(DictionaryState, NumberedNames)>,
@@ -252,7 +252,8 @@ impl Decoder {
     }
 }
 
-/// The first strings of a stream, so many bytes of them: characters that may stand in a message, and whole ones.
+/// Returns the first strings of a stream, so many bytes of them: characters that may stand in a message, and whole
+/// ones.
 fn checked_strings<'a>(parts: &StreamHeader<'a>, bytes: usize) -> Result<LegalText<'a>, MessageError> {
     let strings = characters::check(&parts.strings[..bytes]).map_err(|fault| fault.into_error_of_stream(0))?;
     if !parts.starts.iter().all(|&start| start > bytes || strings.text.is_char_boundary(start)) {
@@ -261,7 +262,8 @@ fn checked_strings<'a>(parts: &StreamHeader<'a>, bytes: usize) -> Result<LegalTe
     Ok(strings)
 }
 
-/// Whether no value needs a look: no `<`, no reference, no white space to normalise, not both kinds of quotes.
+/// Returns whether no value has to be checked: no `<`, no reference, no white space to normalise, not both kinds of
+/// quotes.
 fn is_plain_values(values: &[u8]) -> bool {
     let (mut special, mut double, mut single) = (0u8, 0u8, 0u8);
     for &b in values {
@@ -272,7 +274,7 @@ fn is_plain_values(values: &[u8]) -> bool {
     special | (double & single) == 0
 }
 
-/// Whether no text needs a look: no `<`, no reference, no end of a CDATA section, no carriage return.
+/// Returns whether no text has to be checked: no `<`, no reference, no end of a CDATA section, no carriage return.
 fn is_plain_texts(texts: &[u8]) -> bool {
     let special = |b: u8| u8::from(b == b'<') | u8::from(b == b'&') | u8::from(b == b']') | u8::from(b == b'\r');
     texts.iter().fold(0, |seen, &b| seen | special(b)) == 0

@@ -13,7 +13,7 @@ use crate::scan::names::{QName, qname};
 /// Most names of a dictionary.
 pub const NAMES_MAX: usize = 1 << 16;
 
-/// What fingerprints of this process are keyed with.
+/// The key of the fingerprints of this process.
 static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 static NONE: LazyLock<Dictionary> = LazyLock::new(Dictionary::default);
@@ -25,7 +25,7 @@ pub struct Dictionary {
     id: u64,
     /// Like the id, but nobody can make two dictionaries that have the same.
     fingerprint: u64,
-    /// What every decoded message starts with: a byte, then each name with a `>` behind it.
+    /// The text that every decoded message starts with: a byte, then each name with a `>` behind it.
     prelude: String,
     names: Vec<(usize, QName)>,
     numbers: FxHashMap<Box<[u8]>, u32>,
@@ -142,7 +142,7 @@ impl Dictionary {
     }
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the hash FNV-1a, 64 bits.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -72,7 +72,7 @@ impl<'a> SectionWriter<'a> {
         self.number(u64::from(argument) << ITEM_BITS | u64::from(item));
     }
 
-    /// A name, alone or as the argument of an item.
+    /// Writes a name, alone or as the argument of an item.
     fn name(&mut self, item: Option<u32>, name: &'a [u8], names: NameEncoding<'_>) {
         let (reference, in_full) = self.reference(name, names);
         match item {
@@ -86,7 +86,7 @@ impl<'a> SectionWriter<'a> {
         }
     }
 
-    /// How to refer to a name, and whether it has to be spelled out.
+    /// Returns how to refer to a name, and whether it has to be spelled out.
     fn reference(&mut self, name: &'a [u8], names: NameEncoding<'_>) -> (u32, bool) {
         let existing = match names {
             NameEncoding::InFull => return (SPELLED_OUT, true),
@@ -113,7 +113,7 @@ impl<'a> SectionWriter<'a> {
         self.strings.extend_from_slice(value);
     }
 
-    /// The names remembered, in their order.
+    /// Returns the names remembered, in their order.
     fn in_order(&self) -> Vec<&'a [u8]> {
         let mut remembered: Vec<(u32, &[u8])> = self.remembered.iter().map(|(&name, &number)| (number, name)).collect();
         remembered.sort_unstable();
@@ -128,7 +128,7 @@ struct Encoder<'a> {
     attributes: SectionWriter<'a>,
     texts: Vec<u8>,
     markup: Vec<u8>,
-    /// Those of the elements still to come.
+    /// The declarations of the elements still to come.
     declarations: &'a [NamespaceDeclaration],
 }
 
@@ -234,7 +234,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A raw text run with its CDATA sections written as text.
+/// Returns a raw text run with its CDATA sections written as text.
 fn without_cdata(raw: &[u8]) -> Vec<u8> {
     const START: &[u8] = b"<![CDATA[";
     const END: &[u8] = b"]]>";

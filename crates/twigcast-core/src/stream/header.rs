@@ -47,7 +47,7 @@ pub(super) fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<Str
     lie(rest, with_dictionary)
 }
 
-/// The parts by their lengths, which `rest` begins with.
+/// Returns the header with its parts, whose lengths `rest` begins with.
 fn lie(rest: &[u8], with_dictionary: bool) -> Result<StreamHeader<'_>, MessageError> {
     let mut at = 0;
     let mut lengths = [0; 5];

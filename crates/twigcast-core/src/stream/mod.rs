@@ -32,7 +32,7 @@
 //! ```
 //! use twigcast_core::document::{Document, Message};
 //! use twigcast_core::limits::Limits;
-//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::scan::{ScanOptions, Scanner};
 //! use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 //! use twigcast_core::stream::dictionary::Dictionary;
 //! use twigcast_core::stream::encode::{NameEncoding, encode};
@@ -40,9 +40,9 @@
 //!
 //! let (source, limits, vocabulary) = (b"<a><b>text</b></a>", Limits::default(), Vocabulary::new());
 //! let (mut sent, mut received) = (Document::default(), Document::default());
-//! Scanner::new().scan(source, &vocabulary, &limits, RecordOptions::ALL, &mut sent)?;
+//! Scanner::new().scan(source, &vocabulary, &limits, ScanOptions::ALL, &mut sent)?;
 //! let stream = encode(Message { source, document: &sent }, NameEncoding::Once);
-//! let (dictionary, record, checks) = (Dictionary::default(), RecordOptions::ALL, CheckLevel::All);
+//! let (dictionary, record, checks) = (Dictionary::default(), ScanOptions::ALL, CheckLevel::All);
 //! let (vocabulary, limits) = (&vocabulary, &limits);
 //! let options = DecodeOptions { dictionary: &dictionary, vocabulary, identity: 0, limits, record, checks };
 //! let mut decoder = Decoder::new();
@@ -84,5 +84,5 @@ const SPELLED_OUT: u32 = 0;
 const REMEMBERED: u32 = 1;
 /// Number of the first name by number.
 const FIRST_NAME: u32 = 2;
-/// What stands behind a name spelled out, so that the end of the name is seen where only its start is known.
+/// The byte behind a name that is spelled out, so that the end of the name is seen where only its start is known.
 const NAME_END: u8 = b'>';

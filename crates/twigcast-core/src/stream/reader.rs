@@ -31,7 +31,7 @@ pub struct StreamReader<'a> {
 }
 
 impl StreamReader<'_> {
-    /// Reads up to so many items more; whether that was the last of them.
+    /// Reads up to so many items more. Returns whether that was the last of them.
     ///
     /// # Errors
     /// As [`super::decode::Decoder::decode`].
@@ -172,7 +172,8 @@ impl StreamReader<'_> {
         Ok(())
     }
 
-    /// Whether the number of an attribute's name shows that the element has no other of this name; false: no telling.
+    /// Returns whether the number of an attribute's name shows that the element has no other of this name; `false`: it
+    /// does not show.
     #[inline(always)]
     fn is_new_by_number(&mut self, reference: u32, owner: NodeId) -> SectionResult<bool> {
         match self.owners.get_mut(reference.wrapping_sub(FIRST_NAME) as usize) {
@@ -232,7 +233,7 @@ impl StreamReader<'_> {
         Ok(())
     }
 
-    /// Checks a text; whether it has to be decoded.
+    /// Checks a text. Returns whether it has to be decoded.
     fn text_value(&self, text: ByteRange) -> ScanResult<bool> {
         let end = text.end as usize;
         let source = &self.pass.source[..end];

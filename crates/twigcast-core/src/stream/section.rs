@@ -123,8 +123,8 @@ impl SectionReader<'_> {
         }
     }
 
-    /// Returns the name that is referred to; it is valid until the next call. To hand out a copy, of which one part or the other is read
-    /// at once, takes several times as long.
+    /// Returns the name that is referred to; it is valid until the next call. To hand out a copy, of which one part or
+    /// the other is read at once, takes several times as long.
     #[inline(always)]
     pub(super) fn name(&mut self, reference: u32, pass: &ScanPass<'_>) -> SectionResult<&ResolvedName> {
         if reference < FIRST_NAME {
@@ -160,7 +160,7 @@ impl SectionReader<'_> {
         Ok(self.spelled_out.insert(written))
     }
 
-    /// The name that stands there, looked up.
+    /// Reads a name that is spelled out, and looks it up.
     #[inline(always)]
     fn written(&self, name: ByteRange, behind: ByteRange, pass: &ScanPass<'_>) -> SectionResult<ResolvedName> {
         let (start, end) = (name.start as usize, name.end as usize);
@@ -224,7 +224,7 @@ pub(super) fn too_many_attributes(at: usize, limit: usize) -> StreamFault {
     Fault::limit(at, "attributes_max", limit, "more attributes on one element").into()
 }
 
-/// Checks the value of an attribute; whether it has to be decoded.
+/// Checks the value of an attribute. Returns whether it has to be decoded.
 #[inline(always)]
 fn checked_value(pass: &ScanPass<'_>, value: ByteRange) -> ScanResult<bool> {
     let end = value.end as usize;
@@ -257,6 +257,6 @@ fn checked_value(pass: &ScanPass<'_>, value: ByteRange) -> ScanResult<bool> {
 
 /// Checks the reference at `at`, which has to end by `end`; answers with its end.
 pub(super) fn checked_reference(pass: &ScanPass<'_>, at: usize, end: usize) -> ScanResult<usize> {
-    let behind = references::check(pass.checked, at, Fault::malformed)?;
+    let behind = references::check(pass.checked, at, |at, reason| Some(Fault::malformed(at, reason)))?;
     if behind > end { Err(Fault::malformed(at, "a reference runs over the end of its string")) } else { Ok(behind) }
 }

@@ -5,7 +5,7 @@ use super::text::{TextTooLong, text};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::limits::Limits;
-use crate::scan::{RecordOptions, Scanner};
+use crate::scan::{ScanOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 const MESSAGES: [&str; 9] = [
@@ -23,7 +23,7 @@ const MESSAGES: [&str; 9] = [
 fn scanned(source: &str) -> Document {
     let mut document = Document::default();
     Scanner::new()
-        .scan(source.as_bytes(), &Vocabulary::new(), &Limits::default(), RecordOptions::ALL, &mut document)
+        .scan(source.as_bytes(), &Vocabulary::new(), &Limits::default(), ScanOptions::ALL, &mut document)
         .expect("well-formed");
     document
 }
@@ -40,7 +40,7 @@ fn decoded(stream: &[u8], dictionary: &Dictionary) -> Result<(Vec<u8>, Document)
         vocabulary: &vocabulary,
         identity: 0,
         limits: &limits,
-        record: RecordOptions::ALL,
+        record: ScanOptions::ALL,
         checks: CheckLevel::All,
     };
     decoder.decode(&before, reading, &mut document).expect("a message");
@@ -144,7 +144,7 @@ fn dictionaries_made_to_have_one_id_are_not_mixed_up() {
             vocabulary: &vocabulary,
             identity: 0,
             limits: &limits,
-            record: RecordOptions::ALL,
+            record: ScanOptions::ALL,
             checks: CheckLevel::All,
         };
         decoder.decode(&stream, reading, &mut document).expect("a message");
@@ -164,7 +164,7 @@ fn what_both_ends_know_is_no_part_of_the_message() {
     for (more, is_taken) in [(0, true), (-1, false)] {
         let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
         let limits = Limits { message_bytes_max, ..Limits::default() };
-        let (dictionary, identity, options, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
+        let (dictionary, identity, options, checks) = (&large, 0, ScanOptions::ALL, CheckLevel::All);
         let reading =
             DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: options, checks };
         let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());

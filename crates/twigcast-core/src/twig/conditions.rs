@@ -1,10 +1,13 @@
 //! Structural conditions that triggers need. Each is kept once, and decided once for each shape.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::RequiredNames;
 use crate::ids::{ShapeId, StructuralConditionId};
 use crate::query::ast::{Expr, Function, NameTest, NodeTest, Step};
+use crate::util::cow_map::CowMap;
 
 /// A structural condition and the names that it requires.
 #[derive(Clone, Debug)]
@@ -22,8 +25,8 @@ pub struct StructuralCondition {
 /// The distinct structural conditions in use.
 #[derive(Clone, Debug, Default)]
 pub struct StructuralConditions {
-    entries: FxHashMap<StructuralConditionId, StructuralCondition>,
-    ids_by_spelling: FxHashMap<Box<[u8]>, StructuralConditionId>,
+    entries: CowMap<StructuralConditionId, Arc<StructuralCondition>>,
+    ids_by_spelling: CowMap<Box<[u8]>, StructuralConditionId>,
     /// The number of the next id.
     next: u32,
 }
@@ -35,7 +38,7 @@ impl StructuralConditions {
         spell(expr, &mut spelling);
         if let Some(&id) = self.ids_by_spelling.get(spelling.as_slice()) {
             if let Some(entry) = self.entries.get_mut(&id) {
-                entry.uses += 1;
+                Arc::make_mut(entry).uses += 1;
             }
             return id;
         }
@@ -44,7 +47,7 @@ impl StructuralConditions {
         self.next = self.next.wrapping_add(1);
         let required = RequiredNames::of(expr);
         let condition = StructuralCondition { expr: expr.clone(), required, spelling: spelling.clone(), uses: 1 };
-        self.entries.insert(id, condition);
+        self.entries.insert(id, Arc::new(condition));
         self.ids_by_spelling.insert(spelling, id);
         id
     }
@@ -52,6 +55,7 @@ impl StructuralConditions {
     /// Counts one use less. A condition without uses is removed.
     pub fn release(&mut self, id: StructuralConditionId) {
         let Some(condition) = self.entries.get_mut(&id) else { return };
+        let condition = Arc::make_mut(condition);
         condition.uses -= 1;
         if condition.uses == 0
             && let Some(condition) = self.entries.remove(&id)
@@ -63,7 +67,7 @@ impl StructuralConditions {
     /// Returns the condition with an id.
     #[inline]
     pub fn get(&self, id: StructuralConditionId) -> Option<&StructuralCondition> {
-        self.entries.get(&id)
+        self.entries.get(&id).map(Arc::as_ref)
     }
 
     /// Returns `true` if there is no condition.
@@ -127,7 +131,14 @@ fn spell(expr: &Expr, out: &mut Vec<u8>) {
             path.steps.iter().for_each(|step| spell_step(step, out));
         }
         // Nothing else is structural.
-        Expr::Compare { .. } | Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) | Expr::Literal(_) => {
+        Expr::Compare { .. }
+        | Expr::Arithmetic { .. }
+        | Expr::Negate(_)
+        | Expr::Map { .. }
+        | Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Typed(_) => {
             out.extend_from_slice(format!("{expr:?}").as_bytes());
         }
     }

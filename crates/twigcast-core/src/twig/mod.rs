@@ -7,6 +7,25 @@
 //!
 //! At a new shape, conditions that are conjunctions of paths are decided from what holds at the shapes of the children
 //! ([`branches`], [`satisfied`]). Other conditions, and those in the recent segment, are evaluated one by one.
+//!
+//! ```
+//! use twigcast_core::document::Document;
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::scan::{ScanOptions, Scanner};
+//! use twigcast_core::twig::shapes::Shapes;
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let mut vocabulary = Vocabulary::new();
+//! ["a", "b", "c"].map(|name| vocabulary.intern_local(name));
+//! let (source, mut document) = (b"<a><b><c/></b><b><c/><c/></b><b/></a>", Document::default());
+//! Scanner::new().scan(source, &vocabulary, &Limits::default(), ScanOptions::ALL, &mut document).expect("well-formed");
+//!
+//! // Of the three elements `b`, two have the same shape: how many children `c` there are makes no difference.
+//! let (mut shapes, mut of_node) = (Shapes::default(), Vec::new());
+//! shapes.assign(&document, &mut of_node, 1 << 20);
+//! let b: Vec<_> = document.children(1).map(|node| of_node[node as usize]).collect();
+//! assert!(b[0] == b[1] && b[1] != b[2]);
+//! ```
 
 pub mod branches;
 pub mod conditions;

@@ -4,9 +4,9 @@
 //! For each shape, the branches are kept that hold at the *parent* of any element of that shape. What holds at an element
 //! is their union over its children. So a new shape costs work in proportion to what holds there, and others cost nothing.
 
-use super::branches::{BranchId, Branches, Dependencies};
+use super::branches::{Branches, Dependencies};
 use super::shapes::Shapes;
-use crate::ids::ShapeId;
+use crate::ids::{BranchId, ShapeId};
 
 /// The branches that hold above each shape, and at one current shape.
 #[derive(Debug, Default)]
@@ -93,14 +93,14 @@ impl SatisfiedBranches {
         }
         self.current = Some(shape);
         for branch in self.at_shape.drain(..) {
-            self.marks[branch as usize >> 6] = 0;
+            self.marks[branch.index() >> 6] = 0;
         }
         self.marks.resize(bound.div_ceil(64), 0);
         for &child in shapes.children(shape) {
             let (start, end) = self.ranges[child.index()];
             for &branch in &self.above[start as usize..end as usize] {
                 if !is_marked(&self.marks, branch) {
-                    self.marks[branch as usize >> 6] |= 1 << (branch & 63);
+                    self.marks[branch.index() >> 6] |= 1 << (branch.index() & 63);
                     self.at_shape.push(branch);
                 }
             }
@@ -122,5 +122,5 @@ impl SatisfiedBranches {
 
 #[inline]
 fn is_marked(marks: &[u64], branch: BranchId) -> bool {
-    marks[branch as usize >> 6] >> (branch & 63) & 1 == 1
+    marks[branch.index() >> 6] >> (branch.index() & 63) & 1 == 1
 }

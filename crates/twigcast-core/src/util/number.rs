@@ -1,6 +1,7 @@
 //! Numbers as XPath 1.0 reads, writes and rounds them (Recommendation, sections 3.5, 4.2 and 4.4).
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 
 /// The white space of XML.
 pub(crate) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -18,6 +19,10 @@ pub fn parse(text: &str) -> f64 {
         match byte {
             b'0'..=b'9' => {}
             b'.' => points += 1,
+            b'e' | b'E' => {
+                note_exponent(text);
+                return f64::NAN;
+            }
             _ => return f64::NAN,
         }
     }
@@ -28,6 +33,87 @@ pub fn parse(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
+/// Texts with exponents that were read as no number.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadTexts {
+    /// The number of times.
+    pub(crate) count: u64,
+    /// Some of them, each once.
+    pub(crate) texts: Vec<Box<str>>,
+}
+
+/// The most texts that are noted, and the longest one.
+const NOTED_MAX: usize = 4;
+const NOTED_BYTES_MAX: usize = 40;
+
+thread_local! {
+    /// Those that this thread has met since they were taken last. Whoever reads a number does not know for whom, and a number
+    /// is read at most places of the evaluation, so what is met here goes around them.
+    static UNREAD: RefCell<UnreadTexts> = const { RefCell::new(UnreadTexts { count: 0, texts: Vec::new() }) };
+    static HAS_UNREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes a text that is no number of XPath 1.0, if an exponent is the reason.
+#[cold]
+fn note_exponent(text: &str) {
+    if !parse_double(text).is_some_and(f64::is_finite) {
+        return;
+    }
+    HAS_UNREAD.set(true);
+    UNREAD.with_borrow_mut(|unread| {
+        unread.count += 1;
+        let is_kept = unread.texts.len() < NOTED_MAX && text.len() <= NOTED_BYTES_MAX;
+        if is_kept && !unread.texts.iter().any(|known| **known == *text) {
+            unread.texts.push(text.into());
+        }
+    });
+}
+
+/// Returns the texts with exponents that this thread has read as no number since it was last asked; `None` if there are none.
+#[inline]
+pub(crate) fn take_unread() -> Option<UnreadTexts> {
+    HAS_UNREAD.replace(false).then(|| UNREAD.take())
+}
+
+/// Returns a text as a number of the type `xs:double`: with a sign, a point or an exponent, or a word for infinity or NaN.
+/// `None` if it is none.
+pub fn parse_double(text: &str) -> Option<f64> {
+    let text = text.trim_matches(SPACES);
+    match text {
+        "INF" | "+INF" => return Some(f64::INFINITY),
+        "-INF" => return Some(f64::NEG_INFINITY),
+        "NaN" => return Some(f64::NAN),
+        _ => {}
+    }
+    let (mantissa, exponent) = text.split_once(['e', 'E']).map_or((text, None), |(a, b)| (a, Some(b)));
+    if !is_decimal(mantissa) || !exponent.is_none_or(is_integer) {
+        return None;
+    }
+    // What is left is a subset of what the standard library reads, and it rounds correctly.
+    text.parse().ok()
+}
+
+/// Returns a text as a number of the type `xs:decimal`: with a sign or a point. `None` if it is none.
+pub fn parse_decimal(text: &str) -> Option<f64> {
+    let text = text.trim_matches(SPACES);
+    if is_decimal(text) { text.parse().ok() } else { None }
+}
+
+fn unsigned(text: &str) -> &str {
+    text.strip_prefix(['+', '-']).unwrap_or(text)
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits = unsigned(text);
+    let points = digits.bytes().filter(|&byte| byte == b'.').count();
+    points <= 1 && digits.len() > points && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = unsigned(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns the number of the bytes of a text, as [`parse`] does.
 pub(crate) fn parse_bytes(text: &[u8]) -> f64 {
     match small_integer(text) {
@@ -36,7 +122,7 @@ pub(crate) fn parse_bytes(text: &[u8]) -> f64 {
     }
 }
 
-/// Few digits and nothing else: what most numbers in messages are.
+/// Reads a number of few digits and nothing else, as most numbers in messages are.
 #[inline]
 fn small_integer(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || digits.len() > 9 {
@@ -56,6 +142,15 @@ pub fn format(number: f64) -> Cow<'static, str> {
         Cow::Borrowed("0")
     } else {
         Cow::Owned(number.to_string())
+    }
+}
+
+/// Returns a number as a text of the type `xs:double`.
+pub(crate) fn format_double(number: f64) -> Cow<'static, str> {
+    match number {
+        f64::INFINITY => Cow::Borrowed("INF"),
+        f64::NEG_INFINITY => Cow::Borrowed("-INF"),
+        number => format(number),
     }
 }
 

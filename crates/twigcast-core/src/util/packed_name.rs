@@ -14,8 +14,8 @@ use crate::ids::LocalId;
 const WORD: usize = 8;
 /// Bytes of a key.
 const KEY: usize = 2 * WORD;
-/// What a key keeps of its words by the length of the name. There is an entry for each number of five bits, so that none
-/// has to be checked.
+/// The bits of its words that a key keeps, by the length of the name. There is an entry for each number of five bits,
+/// so that none has to be checked.
 static KEPT: [(u64, u64); 32] = kept();
 
 const fn kept() -> [(u64, u64); 32] {
@@ -33,7 +33,7 @@ const fn kept() -> [(u64, u64); 32] {
 /// is not the last one cannot be foreseen.
 const SLOTS_MIN: usize = 16;
 
-/// A name in words. No name holds a zero byte, so up to fifteen bytes are all told by the key.
+/// A name in words. No name holds a zero byte, so up to fifteen bytes are all in the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PackedName {
     /// The first eight bytes, zeros behind a shorter name.
@@ -65,13 +65,13 @@ impl PackedName {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// Whether the name may have more bytes than the key has.
+    /// Returns whether the name may have more bytes than the key has.
     #[inline(always)]
-    fn is_cut(self) -> bool {
+    pub fn is_cut(self) -> bool {
         self.second >> 56 != 0
     }
 
-    /// A number of which all bits depend on all of `name`, which is the name of this key.
+    /// Returns a number of which all bits depend on all of `name`, which is the name of this key.
     #[inline(always)]
     fn hash_of(self, name: &[u8]) -> usize {
         let hash = if self.is_cut() { self.hash() ^ hash_behind_key(name) } else { self.hash() };
@@ -92,7 +92,7 @@ impl PackedName {
     }
 }
 
-/// A hash of what a key does not tell of a name.
+/// Returns a hash of the part of a name that its key does not hold.
 #[inline(never)]
 fn hash_behind_key(name: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
@@ -100,7 +100,7 @@ fn hash_behind_key(name: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Up to eight bytes as a word.
+/// Returns up to eight bytes as a word.
 fn padded(bytes: &[u8]) -> u64 {
     let mut word = [0; WORD];
     word[..bytes.len()].copy_from_slice(bytes);
@@ -169,7 +169,7 @@ impl LocalNames {
         LocalId::from_u32(id)
     }
 
-    /// Put an id where it is looked for.
+    /// Puts an id where it is looked for.
     fn insert_id(&mut self, id: u32) {
         let mask = self.slots.len() - 1;
         let mut slot = self.keys[id as usize].hash_of(self.names[id as usize].as_bytes()) & mask;
@@ -185,18 +185,14 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-
-    fn random(state: &mut u64, bound: u64) -> u64 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) % bound
-    }
+    use crate::testing::Random;
 
     /// Names of all lengths from few letters, so that many differ in one place only.
-    fn name(state: &mut u64) -> String {
-        let length = 1 + random(state, 40);
-        let odd = random(state, length);
+    fn name(random: &mut Random) -> String {
+        let length = 1 + random.below(40);
+        let odd = random.below(length);
         (0..length)
-            .map(|position| if position == odd { char::from(b'a' + random(state, 20) as u8) } else { 'a' })
+            .map(|position| if position == odd { char::from(b'a' + random.below(20) as u8) } else { 'a' })
             .collect()
     }
 
@@ -204,14 +200,14 @@ mod tests {
     fn names_are_found_as_in_a_map() {
         for seed in 1..=20_u64 {
             println!("seed {seed}");
-            let mut state = seed;
+            let mut random = Random(seed);
             let mut table = LocalNames::new("?");
             let mut expected: HashMap<String, LocalId> = HashMap::new();
-            for _ in 0..random(&mut state, 2_000) {
-                let new = name(&mut state);
+            for _ in 0..random.below(2_000) {
+                let new = name(&mut random);
                 let id = table.intern(&new);
                 assert_eq!(*expected.entry(new.clone()).or_insert(id), id, "{new}");
-                let other = name(&mut state);
+                let other = name(&mut random);
                 let result = table.find(PackedName::of(other.as_bytes()), other.as_bytes());
                 assert_eq!(result, expected.get(&other).copied().unwrap_or(LocalId::UNKNOWN), "{other}");
             }
@@ -242,9 +238,9 @@ mod tests {
     #[test]
     fn a_key_stands_where_its_name_does() {
         for seed in 1..=2_000_u64 {
-            let mut state = seed;
-            let (one, other) = (name(&mut state), name(&mut state));
-            let source = format!("</{other}{}", &"> and more of it"[..random(&mut state, 16) as usize]);
+            let mut random = Random(seed);
+            let (one, other) = (name(&mut random), name(&mut random));
+            let source = format!("</{other}{}", &"> and more of it"[..random.below(16) as usize]);
             for name in [&one, &other] {
                 let expected = source[2..].starts_with(name.as_str());
                 let key = PackedName::of(name.as_bytes());

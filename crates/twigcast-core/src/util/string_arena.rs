@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Number of a text.
-pub(crate) type StringId = u32;
+use super::chunked::Chunked;
+use crate::ids::StringId;
 
 const UNIT: usize = 4;
 const CHUNK_BYTES: usize = 1 << 14;
@@ -22,14 +22,14 @@ pub(crate) struct StringArena {
 }
 
 /// The chunks in which texts can be stored.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ArenaSpace {
     /// Units left in the last chunk.
     left: u32,
-    /// What removed texts left, by size in units.
-    holes: BTreeMap<u32, Vec<StringId>>,
+    /// The holes that removed texts left, by size in units.
+    holes: BTreeMap<u32, Chunked<StringId>>,
     /// Chunks of long texts that were removed.
-    empty: Vec<u32>,
+    empty: Chunked<u32>,
 }
 
 fn units(text: &str) -> u32 {
@@ -58,8 +58,8 @@ impl StringArena {
 
     #[inline]
     fn bytes_of(&self, id: StringId) -> Option<&[u8]> {
-        let chunk = self.chunks.get((id / CHUNK_UNITS) as usize)?;
-        let from = chunk.get((id % CHUNK_UNITS) as usize * UNIT..)?;
+        let chunk = self.chunks.get((id.as_u32() / CHUNK_UNITS) as usize)?;
+        let from = chunk.get((id.as_u32() % CHUNK_UNITS) as usize * UNIT..)?;
         match *from.first()? {
             LONG => from.get(5..5 + u32::from_le_bytes(from.get(1..5)?.try_into().ok()?) as usize),
             length => from.get(1..1 + usize::from(length)),
@@ -72,7 +72,7 @@ impl StringArena {
 }
 
 impl ArenaSpace {
-    /// Puts a text; its number.
+    /// Stores a text. Returns its number.
     pub(crate) fn put(&mut self, texts: &mut StringArena, text: &str) -> StringId {
         let needed = units(text);
         if needed > CHUNK_UNITS {
@@ -82,8 +82,8 @@ impl ArenaSpace {
             Some(id) => id,
             None => self.append(texts, needed),
         };
-        let start = (id % CHUNK_UNITS) as usize * UNIT;
-        let chunk = Arc::make_mut(&mut texts.chunks[(id / CHUNK_UNITS) as usize]);
+        let start = (id.as_u32() % CHUNK_UNITS) as usize * UNIT;
+        let chunk = Arc::make_mut(&mut texts.chunks[(id.as_u32() / CHUNK_UNITS) as usize]);
         let end = start + needed as usize * UNIT;
         if chunk.len() < end {
             chunk.resize(end, 0);
@@ -98,17 +98,17 @@ impl ArenaSpace {
         match self.empty.pop() {
             Some(number) => {
                 texts.chunks[number as usize] = Arc::new(chunk);
-                number * CHUNK_UNITS
+                StringId::from_u32(number * CHUNK_UNITS)
             }
             None => {
                 self.close(texts);
                 texts.chunks.push(Arc::new(chunk));
-                (texts.chunks.len() as u32 - 1) * CHUNK_UNITS
+                StringId::from_u32((texts.chunks.len() as u32 - 1) * CHUNK_UNITS)
             }
         }
     }
 
-    /// The smallest hole that is large enough; what is too much of it stays a hole.
+    /// Takes the smallest hole that is large enough; what is too much of it stays a hole.
     fn take_hole(&mut self, needed: u32) -> Option<StringId> {
         let (&size, holes) = self.holes.range_mut(needed..).next()?;
         let id = holes.pop()?;
@@ -116,7 +116,7 @@ impl ArenaSpace {
             self.holes.remove(&size);
         }
         if size > needed {
-            self.holes.entry(size - needed).or_default().push(id + needed);
+            self.holes.entry(size - needed).or_default().push(StringId::from_u32(id.as_u32() + needed));
         }
         Some(id)
     }
@@ -130,14 +130,14 @@ impl ArenaSpace {
         let last = texts.chunks.len() as u32 - 1;
         let id = last * CHUNK_UNITS + (CHUNK_UNITS - self.left);
         self.left -= needed;
-        id
+        StringId::from_u32(id)
     }
 
-    /// Nothing more is appended to the last chunk: what is left of it is a hole.
+    /// Ends the last chunk: what is left of it becomes a hole.
     fn close(&mut self, texts: &StringArena) {
         if self.left > 0 {
             let end = texts.chunks.len() as u32 * CHUNK_UNITS;
-            self.holes.entry(self.left).or_default().push(end - self.left);
+            self.holes.entry(self.left).or_default().push(StringId::from_u32(end - self.left));
             self.left = 0;
         }
     }
@@ -146,7 +146,7 @@ impl ArenaSpace {
     pub(crate) fn remove(&mut self, texts: &mut StringArena, id: StringId) {
         let size = units(texts.get(id));
         if size > CHUNK_UNITS {
-            let number = id / CHUNK_UNITS;
+            let number = id.as_u32() / CHUNK_UNITS;
             texts.chunks[number as usize] = Arc::default();
             self.empty.push(number);
         } else {
@@ -158,27 +158,24 @@ impl ArenaSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Random;
 
     /// Texts of all sizes come and go at random; all that are there can be read, also in a clone made on the way.
     #[test]
     fn what_was_put_can_be_read_until_it_is_removed() {
         for seed in 1_u64..4 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % bound
-            };
+            let mut random = Random(seed);
             let (mut texts, mut space) = (StringArena::default(), ArenaSpace::default());
             let mut there: Vec<(StringId, String)> = Vec::new();
             let mut clone = (texts.clone(), there.clone());
             for round in 0..3_000 {
-                if random(5) < 2 && !there.is_empty() {
-                    let (id, _) = there.swap_remove(random(there.len() as u64) as usize);
+                if random.below(5) < 2 && !there.is_empty() {
+                    let (id, _) = there.swap_remove(random.below(there.len() as u64) as usize);
                     space.remove(&mut texts, id);
                 } else {
-                    let bound = [12, 12, 12, 300, 20_000][random(5) as usize];
-                    let text = format!("{round}{}", "é".repeat(random(bound) as usize));
+                    let bound = [12, 12, 12, 300, 20_000][random.below(5) as usize];
+                    let text = format!("{round}{}", "é".repeat(random.below(bound) as usize));
                     there.push((space.put(&mut texts, &text), text));
                 }
                 if round == 1_500 {

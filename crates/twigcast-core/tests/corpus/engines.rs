@@ -9,7 +9,7 @@ use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, ParseOptions, Query};
 use twigcast_core::rewrite::Payloads;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::snapshot;
 use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
@@ -41,7 +41,7 @@ pub fn limits(values: &BTreeMap<String, usize>) -> Limits {
 }
 
 fn context(query: &CaseQuery) -> QueryContext {
-    QueryContext { namespaces: query.namespaces.clone(), dialect: engine::dialect(&query.dialect).expect("a dialect") }
+    QueryContext::new(query.namespaces.clone(), engine::dialect(&query.dialect).expect("a dialect"))
 }
 
 /// Adds a subscription under a key; the error's code, limit, column and message if it is refused.
@@ -156,7 +156,7 @@ pub fn count(engine: &Engine, matcher: &mut Matcher, message: &[u8], asked: &[St
 pub fn match_stream(engine: &Engine, matcher: &mut Matcher, message: &[u8], names: NameEncoding<'_>) -> Answer {
     let vocabulary = Vocabulary::new();
     let mut document = Document::default();
-    if let Err(error) = Scanner::new().scan(message, &vocabulary, engine.limits(), RecordOptions::ALL, &mut document) {
+    if let Err(error) = Scanner::new().scan(message, &vocabulary, engine.limits(), ScanOptions::ALL, &mut document) {
         return Answer::refused(error);
     }
     let stream = encode(Message { source: message, document: &document }, names);
@@ -217,13 +217,13 @@ pub enum Reads {
 pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Option<bool>, MessageError> {
     let limits = Limits { query_nesting_max: 250, ..Limits::default() };
     let context = context(query);
-    let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
+    let options = context.parse_options(&limits);
     let mut vocabulary = Vocabulary::new();
     let Query::XPath(expr) = query::parse(&query.text, &options, &mut vocabulary).expect("an accepted query") else {
         return Ok(None);
     };
     let mut document = Document::default();
-    Scanner::new().scan(message, &vocabulary, &limits, RecordOptions::ALL, &mut document)?;
+    Scanner::new().scan(message, &vocabulary, &limits, ScanOptions::ALL, &mut document)?;
     let truth = |source: &[u8], document: &Document| {
         let evaluator = Evaluator::new(Message { source, document }, &vocabulary, &[]);
         evaluator.boolean(&expr, Context::DOCUMENT).expect("no budget")
@@ -238,7 +238,7 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
                 vocabulary: &vocabulary,
                 identity: 0,
                 limits: &limits,
-                record: RecordOptions::ALL,
+                record: ScanOptions::ALL,
                 checks: CheckLevel::All,
                 dictionary: Dictionary::none(),
             };
@@ -253,9 +253,7 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
 fn locations(message: &[u8]) -> HashMap<(&'static str, u32), String> {
     let mut document = Document::default();
     let vocabulary = Vocabulary::new();
-    Scanner::new()
-        .scan(message, &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document)
-        .expect("a message");
+    Scanner::new().scan(message, &vocabulary, &Limits::default(), ScanOptions::ALL, &mut document).expect("a message");
     let read = Message { source: message, document: &document };
     let mut all = HashMap::from([(("document", 0), "/".to_owned())]);
     let mut of_node = vec![String::new()];
@@ -290,14 +288,14 @@ fn locations(message: &[u8]) -> HashMap<(&'static str, u32), String> {
 pub fn expanded(payload: &[u8]) -> String {
     let source = [b"<sequence>", payload, b"</sequence>"].concat();
     let (mut vocabulary, limits) = (Vocabulary::new(), Limits { depth_max: usize::MAX, ..Limits::default() });
-    let options = ParseOptions { namespaces: &NO_NAMESPACES, dialect: query::Dialect::XPath, limits: &limits };
+    let options = ParseOptions::new(&NO_NAMESPACES, query::Dialect::XPath, &limits);
     let [all, above, attributes] =
         ["//node()", "ancestor::node()", "@*"].map(|text| match query::parse(text, &options, &mut vocabulary) {
             Ok(Query::XPath(expr)) => expr,
             other => panic!("{text}: {other:?}"),
         });
     let mut document = Document::default();
-    if let Err(error) = Scanner::new().scan(&source, &vocabulary, &limits, RecordOptions::ALL, &mut document) {
+    if let Err(error) = Scanner::new().scan(&source, &vocabulary, &limits, ScanOptions::ALL, &mut document) {
         return format!("{error} in {}", String::from_utf8_lossy(payload));
     }
     let evaluator = Evaluator::new(Message { source: &source, document: &document }, &vocabulary, &[]);

@@ -184,11 +184,11 @@ fn json_tells_everything() {
     ));
     let variable = r#"{"kind":"path","start":{"kind":"variable","name":"a","id":0},"steps":[]}"#;
     let expected = [
-        r#"{"kind":"flwr-query","body":{"kind":"flwr","clauses":[{"kind":"for","name":"a","id":0,"source":"#,
+        r#"{"kind":"flwr-query","body":{"kind":"flwr","clauses":[{"kind":"for","name":"a","id":0,"position":null,"source":"#,
         r#"{"kind":"path","start":{"kind":"root"},"steps":[{"axis":"child","#,
         r#""test":{"kind":"name","namespace":"","local":"b"},"predicates":[]}]}}],"where":"#,
         variable,
-        r#","order":[{"key":"#,
+        r#","grouping":null,"order":[{"key":"#,
         variable,
         r#","descending":true,"empty_greatest":false}],"return":{"kind":"if","condition":"#,
         variable,

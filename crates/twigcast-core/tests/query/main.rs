@@ -7,6 +7,8 @@ mod grammar;
 mod hostile;
 mod matching;
 mod normal;
+#[path = "../testing/mod.rs"]
+mod testing;
 
 use std::collections::BTreeMap;
 
@@ -28,7 +30,7 @@ fn parse_with(
     vocabulary: &mut Vocabulary,
 ) -> Result<Query, QueryError> {
     let limits = Limits::default();
-    parse(text, &ParseOptions { namespaces, dialect, limits: &limits }, vocabulary)
+    parse(text, &ParseOptions::new(namespaces, dialect, &limits), vocabulary)
 }
 
 fn try_xpath(text: &str, dialect: Dialect, vocabulary: &mut Vocabulary) -> Result<Expr, QueryError> {

@@ -6,10 +6,10 @@ use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
 use twigcast_core::query::normal::{normalise, normalise_condition};
 use twigcast_core::query::position::uses_position;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
-use super::hostile::Random;
+use super::testing::{Messages, Random};
 use super::{shown, xpath_of};
 
 /// Queries and the printed text of their normal form; an empty second column says that nothing changes.
@@ -130,12 +130,12 @@ fn expression(random: &mut Random, depth: usize) -> String {
         1 => format!("boolean({})", inner(random)),
         2 => format!("({} and {})", inner(random), inner(random)),
         3 => format!("({} or {})", inner(random), inner(random)),
-        4 => format!("{} = {}", path(random, depth), random.pick(&["1", "'x'", "2", "last()", "position()"])),
-        5 => random.pick(&["true()", "false()", "1", "2", "0", "''", "'x'", "last()", "position()"]).to_owned(),
+        4 => format!("{} = {}", path(random, depth), random.one(&["1", "'x'", "2", "last()", "position()"])),
+        5 => random.one(&["true()", "false()", "1", "2", "0", "''", "'x'", "last()", "position()"]).to_owned(),
         6 => format!("count({})", path(random, depth)),
-        7 => format!("{} = {}", random.pick(&["1", "'x'"]), random.pick(&["1", "2", "'x'"])),
+        7 => format!("{} = {}", random.one(&["1", "'x'"]), random.one(&["1", "2", "'x'"])),
         8 => format!("not(not({}))", inner(random)),
-        9 => format!("position() {} {}", random.pick(&["<", "=", "!="]), random.pick(&["1", "2", "last()"])),
+        9 => format!("position() {} {}", random.one(&["<", "=", "!="]), random.one(&["1", "2", "last()"])),
         10 => format!("({} | {})", path(random, depth), path(random, depth)),
         11 => format!("- - count({})", path(random, depth)),
         _ => path(random, depth),
@@ -143,13 +143,12 @@ fn expression(random: &mut Random, depth: usize) -> String {
 }
 
 fn path(random: &mut Random, depth: usize) -> String {
-    let mut text = random.pick(&["", "", "", ".//", "//", "/", "./", "../"]).to_owned();
+    let mut text = random.one(&["", "", "", ".//", "//", "/", "./", "../"]).to_owned();
     for step in 0..1 + random.below(3) {
         if step > 0 {
-            text += random.pick(&["/", "/", "//", "/.//", "/./"]);
+            text += random.one(&["/", "/", "//", "/.//", "/./"]);
         }
-        text +=
-            random.pick(&["a", "b", "*", "node()", "text()", "self::node()", "self::a", "descendant::b", "@*", "."]);
+        text += random.one(&["a", "b", "*", "node()", "text()", "self::node()", "self::a", "descendant::b", "@*", "."]);
         while depth < 3 && !text.ends_with('.') && random.below(3) == 0 {
             text += &format!("[{}]", expression(random, depth + 1));
         }
@@ -159,24 +158,20 @@ fn path(random: &mut Random, depth: usize) -> String {
         for _ in 0..random.below(3) {
             text += &format!("[{}]", expression(random, depth + 1));
         }
-        text += random.pick(&["", "/a", "//b"]);
+        text += random.one(&["", "/a", "//b"]);
     }
     text
 }
 
-fn element(random: &mut Random, depth: usize) -> String {
-    let name = random.pick(&["a", "b", "c"]);
-    let attribute = random.pick(&["", " x='1'", " y='x'"]);
-    let content: String = (0..random.below(4))
-        .map(|_| match random.below(if depth > 4 { 3 } else { 8 }) {
-            0 => "1".to_owned(),
-            1 => "x".to_owned(),
-            2 => "<!--x-->".to_owned(),
-            _ => element(random, depth + 1),
-        })
-        .collect();
-    format!("<{name}{attribute}>{content}</{name}>")
-}
+const MESSAGES: Messages = Messages {
+    names: &["a", "b", "c"],
+
+    attributes: (&["x", "y"], 33),
+    values: &["1", "x"],
+    contents: (&["1", "x", "<!--x-->"], 40),
+    children: (4, 5),
+    ..Messages::EMPTY
+};
 
 #[test]
 fn normal_forms_have_the_same_value_at_every_node() {
@@ -185,7 +180,7 @@ fn normal_forms_have_the_same_value_at_every_node() {
     let mut random = Random(seed);
     let (mut changed, mut selecting) = (0, 0);
     for _ in 0..300 {
-        let xml = element(&mut random, 0);
+        let xml = MESSAGES.one(&mut random);
         for _ in 0..20 {
             let text = expression(&mut random, 0);
             let mut vocabulary = Vocabulary::new();
@@ -199,7 +194,7 @@ fn normal_forms_have_the_same_value_at_every_node() {
             let condition = normalise_condition(expr.clone());
             let mut document = Document::default();
             let limits = Limits::default();
-            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).unwrap();
+            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, ScanOptions::ALL, &mut document).unwrap();
             let message = Message { source: xml.as_bytes(), document: &document };
             let evaluator = Evaluator::new(message, &vocabulary, &[]);
             changed += usize::from(normal != expr);

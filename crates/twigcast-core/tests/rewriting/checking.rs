@@ -9,7 +9,7 @@ use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
 use twigcast_core::rewrite::Payloads;
-use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::scan::{ScanOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 pub(super) fn context() -> QueryContext {
@@ -21,12 +21,12 @@ pub(super) fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
     let limits = Limits::default();
     let mut vocabulary = Vocabulary::new();
     let namespaces = [("p", "urn:p")];
-    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+    let options = ParseOptions::new(&namespaces, Dialect::XPath, &limits);
     let Ok(Query::Flwr(parsed)) = query::parse(text, &options, &mut vocabulary) else { panic!("{text}") };
     let condition = matching_condition(&parsed);
     assert!(condition.exact, "{text}");
     let mut document = Document::default();
-    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(xml);
+    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, ScanOptions::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
     let matches = Evaluator::new(message, &vocabulary, &[]).boolean(&condition.expr, Context::DOCUMENT);
     if !matches.expect("no budget") {

@@ -3,6 +3,8 @@
 mod checking;
 mod making;
 mod simd;
+#[path = "../testing/mod.rs"]
+mod testing;
 mod values;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,8 @@ use twigcast_core::limits::Limits;
 use twigcast_core::rewrite::{Payloads, Sink};
 
 use checking::{All, alone, check, context, delivered, key, prepared};
-use making::{Random, element, query_text};
+use making::{MESSAGES, query_text};
+use testing::Random;
 
 /// Queries are added and removed between messages, and each message brings new label paths.
 #[test]
@@ -39,8 +42,7 @@ fn populations_deliver_what_each_query_delivers_by_itself() {
             if random.below(4) == 0 {
                 engine.compact();
             }
-            let mut xml = String::new();
-            element(random, 0, &mut xml);
+            let xml = MESSAGES.one(random);
             result += check(&engine, &mut matcher, &queries, &xml, seed);
         }
     }
@@ -54,9 +56,9 @@ fn item(random: &mut Random, depth: usize, out: &mut String) {
         if depth < 2 && random.below(6) == 0 {
             item(random, depth + 1, out);
         } else {
-            out.push_str(&format!("<{0}>{1}</{0}>", random.of(&["a", "b", "c", "d"]), random.of(&["1", "2", "3"])));
+            out.push_str(&format!("<{0}>{1}</{0}>", random.one(&["a", "b", "c", "d"]), random.one(&["1", "2", "3"])));
         }
-        out.push_str(random.of(&["", "", " and "]));
+        out.push_str(random.one(&["", "", " and "]));
     }
     out.push_str("</i>");
 }
@@ -76,16 +78,16 @@ fn conjunctions_hold_for_few_bindings_and_for_many() {
             // Many have conditions in common with another.
             before.truncate(if random.below(4) == 0 { 0 } else { 1 + random.below(6) });
             for _ in 0..random.below(3) + usize::from(before.is_empty()) {
-                let (step, name, value) = (random.of(&["/", "//"]), random.below(4), 1 + random.below(3));
+                let (step, name, value) = (random.one(&["/", "//"]), random.below(4), 1 + random.below(3));
                 before.push(format!("$v{step}{} = {value}", ["a", "b", "c", "d"][name]));
             }
             let text = if random.below(5) == 0 {
-                let name = random.of(&["a", "b", "*"]);
+                let name = random.one(&["a", "b", "*"]);
                 let value = 1 + random.below(3);
                 format!("for $v in //{name} where $v = {value} return <r>{{ $v }}{{ $v//* }}</r>")
             } else {
-                let source = random.of(&["/m/i", "//i", "/m/i/i"]);
-                let columns = [random.of(&["$v/a", "$v//b", "$v/i", "$v"]), random.of(&["$v//c", "$v//*", "$v/i/i"])];
+                let source = random.one(&["/m/i", "//i", "/m/i/i"]);
+                let columns = [random.one(&["$v/a", "$v//b", "$v/i", "$v"]), random.one(&["$v//c", "$v//*", "$v/i/i"])];
                 let condition = before.join(" and ");
                 format!("for $v in {source} where {condition} return <r>{{ {} }}{{ {} }}</r>", columns[0], columns[1])
             };
@@ -113,8 +115,7 @@ fn changes_are_decided_correctly_before_the_next_layout() {
         let random = &mut Random(seed);
         let mut messages = Vec::new();
         while messages.len() < 3 {
-            let mut xml = String::new();
-            element(random, 0, &mut xml);
+            let xml = MESSAGES.one(random);
             if (200..3_000).contains(&xml.len()) {
                 messages.push(xml);
             }
@@ -238,7 +239,7 @@ fn results_of_many_messages_reach_the_sink_whole() {
         let mut xml = format!("<a n='{number}'>");
         for _ in 0..if number % 3 == 2 { 900 } else { 1 + random.below(40) } {
             let long = "long ".repeat(random.below(60));
-            let (c, d) = (7 + random.below(3), random.of(&["x", "y"]));
+            let (c, d) = (7 + random.below(3), random.one(&["x", "y"]));
             xml.push_str(&format!("<b><c>{c}</c><d>{d}</d><d>{long}</d><e>{long}</e></b>"));
         }
         xml.push_str("</a>");
@@ -298,7 +299,7 @@ fn pieces_of_all_lengths_are_assembled() {
         let mut all = Vec::new();
         let mut messages = Vec::new();
         for size in [1 + random.below(12), 1 + random.below(60), if seed % 6 == 0 { 1000 } else { 70 }] {
-            let mut xml = format!("<a{}>", random.of(&["", " xmlns:p='urn:p'", " xmlns:q='urn:q'", ""]));
+            let mut xml = format!("<a{}>", random.one(&["", " xmlns:p='urn:p'", " xmlns:q='urn:q'", ""]));
             for _ in 0..size {
                 xml.push_str(&format!("<b k='{}'><c>{}</c>", random.below(9), random.below(9)));
                 for _ in 0..random.below(4) {

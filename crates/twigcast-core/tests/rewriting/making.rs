@@ -1,55 +1,21 @@
 //! Random messages and queries.
 
-/// The generator SplitMix64: equal seeds give equal numbers on all platforms.
-pub(super) struct Random(pub u64);
+use super::testing::{Messages, Paths, Random};
 
-impl Random {
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
+/// Elements that nest in themselves, with values, attributes, references, comments and several namespaces.
+pub(super) const MESSAGES: Messages = Messages {
+    names: &["a", "b", "c", "d", "e", "p:a", "x"],
+    declarations: " xmlns:p='urn:p'",
+    redeclarations: (&[" xmlns:p='urn:p'", " xmlns='urn:d'", " xmlns:q='urn:p'"], 10),
+    attributes: (&["k", "l"], 33),
+    values: &["1", "2", "01", "&#49;", "v", ""],
+    contents: (&["1", "2", " 2 ", "2.0", "v", "w", "&lt;", "<![CDATA[v]]>", "<!--c-->v", "]]&gt;"], 25),
+    children: (5, 5),
+};
 
-    pub fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
-}
-
-/// Returns elements that nest in themselves, with values, attributes, references, comments and sometimes namespaces.
-pub(super) fn element(random: &mut Random, depth: usize, out: &mut String) {
-    let name = random.of(&["a", "b", "c", "d", "e", "p:a", "x"]);
-    out.push('<');
-    out.push_str(name);
-    if depth == 0 || name == "p:a" {
-        out.push_str(" xmlns:p='urn:p'");
-    }
-    if depth > 0 && random.below(30) == 0 {
-        out.push_str(" xmlns='urn:d'");
-    }
-    for attribute in ["k", "l"] {
-        if random.below(3) == 0 {
-            out.push_str(&format!(" {attribute}='{}'", random.of(&["1", "2", "01", "&#49;", "v", ""])));
-        }
-    }
-    out.push('>');
-    for _ in 0..if depth > 4 { 0 } else { random.below(5) } {
-        element(random, depth + 1, out);
-    }
-    if random.below(2) == 0 {
-        out.push_str(random.of(&["1", "2", " 2 ", "2.0", "v", "w", "&lt;", "<![CDATA[v]]>", "<!--c-->v", "]]&gt;"]));
-    }
-    out.push_str(&format!("</{name}>"));
-}
-
-fn steps(random: &mut Random, first: &[&str], most: usize) -> String {
-    let mut path = String::new();
-    for step in 0..1 + random.below(most) {
-        path.push_str(if step == 0 { random.of(first) } else { random.of(&["/", "/", "//"]) });
-        path.push_str(random.of(&["a", "b", "c", "d", "a", "b", "*", "p:a", "*:a"]));
-    }
-    path
+fn steps(random: &mut Random, starts: &[&str], steps_max: usize) -> String {
+    let tests = ["a", "b", "c", "d", "a", "b", "*", "p:a", "*:a"];
+    Paths { starts, between: &["/", "/", "//"], tests: &tests, steps_max }.one(random)
 }
 
 fn relative(random: &mut Random) -> String {
@@ -62,11 +28,11 @@ fn relative(random: &mut Random) -> String {
 fn condition(random: &mut Random) -> String {
     let path = relative(random);
     match random.below(16) {
-        0..5 => format!("{path} = {}", random.of(&["1", "2", "3"])),
-        5..10 => format!("{path} = '{}'", random.of(&["1", "2", "v", "w", "<", ""])),
+        0..5 => format!("{path} = {}", random.one(&["1", "2", "3"])),
+        5..10 => format!("{path} = '{}'", random.one(&["1", "2", "v", "w", "<", ""])),
         10..14 => {
-            let (name, constant) = (random.of(&["k", "l", "*"]), random.of(&["1", "'1'", "2", "'v'"]));
-            format!("{path}{}@{name} = {constant}", random.of(&["/", "/", "//"]))
+            let (name, constant) = (random.one(&["k", "l", "*"]), random.one(&["1", "'1'", "2", "'v'"]));
+            format!("{path}{}@{name} = {constant}", random.one(&["/", "/", "//"]))
         }
         14 => format!("{path} > 1"),
         _ => format!("not({path} = 1)"),
@@ -90,7 +56,7 @@ pub(super) fn query_text(random: &mut Random) -> String {
     text.push_str(&match random.below(12) {
         0 => " return $v".to_owned(),
         1 => format!(" return <r k='{{ $v/@k }}'>{}</r>", columns.join(" ")),
-        _ => format!(" return <{0}>{1}</{0}>", random.of(&["r", "s"]), columns.join("")),
+        _ => format!(" return <{0}>{1}</{0}>", random.one(&["r", "s"]), columns.join("")),
     });
     if random.below(6) == 0 { format!("<all>{{ {text} }}</all>") } else { text }
 }

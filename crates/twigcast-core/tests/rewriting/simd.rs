@@ -14,10 +14,10 @@ fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>
     let mut queries = BTreeMap::new();
     for number in 0..40 {
         let columns: Vec<String> = (0..1 + random.below(5))
-            .map(|_| format!("{}{{ $v/{} }}{}", constant(random), random.of(&["a", "b", "c", "*"]), constant(random)))
+            .map(|_| format!("{}{{ $v/{} }}{}", constant(random), random.one(&["a", "b", "c", "*"]), constant(random)))
             .collect();
         let name = format!("n{}", "m".repeat(random.below(3) * random.below(40)));
-        let condition = format!("$v/{} = {}", random.of(&["a", "b", "c"]), 1 + random.below(3));
+        let condition = format!("$v/{} = {}", random.one(&["a", "b", "c"]), 1 + random.below(3));
         let text = format!("for $v in //i where {condition} return <{name}>{}</{name}>", columns.join(""));
         let text = if random.below(4) == 0 { format!("<all of='them'>{{ {text} }}</all>") } else { text };
         queries.insert(number.to_string(), text);
@@ -28,7 +28,7 @@ fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>
             xml.push_str("<i>");
             for _ in 0..random.below(6) {
                 let space = " ".repeat([random.below(4), random.below(140), random.below(600)][random.below(3)]);
-                let name = random.of(&["a", "b", "c", "d"]);
+                let name = random.one(&["a", "b", "c", "d"]);
                 xml.push_str(&format!("<{name}>{space}{}</{name}>", 1 + random.below(3)));
             }
             xml.push_str("</i>");

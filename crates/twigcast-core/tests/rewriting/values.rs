@@ -75,7 +75,7 @@ fn value(random: &mut Random) -> String {
     match random.below(8) {
         0 => (1000 + random.below(600)).to_string(),
         1 => "long ".repeat(random.below(9) * random.below(9)),
-        _ => random.of(&VALUES).to_owned(),
+        _ => random.one(&VALUES).to_owned(),
     }
 }
 
@@ -83,7 +83,7 @@ fn constant(random: &mut Random) -> String {
     match random.below(8) {
         0 => (1000 + random.below(600)).to_string(),
         1 => format!("'{}'", "long ".repeat(random.below(9))),
-        _ => random.of(&CONSTANTS).to_owned(),
+        _ => random.one(&CONSTANTS).to_owned(),
     }
 }
 
@@ -109,7 +109,7 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
         let mut queries = BTreeMap::new();
         for number in 0..120 {
             let (source, path) =
-                (random.of(&["/m", "/m/i", "//i", "/*"]), random.of(&["/a", "/b", "//a", "/*", "/@k", "//@*"]));
+                (random.one(&["/m", "/m/i", "//i", "/*"]), random.one(&["/a", "/b", "//a", "/*", "/@k", "//@*"]));
             let text = format!("for $v in {source} where $v{path} = {} return <r>{{ $v/a }}</r>", constant(random));
             engine.add(&number.to_string(), &text, &context(), true).expect(&text);
             queries.insert(number.to_string(), text);
@@ -140,7 +140,7 @@ fn values_are_compared_where_there_are_many_paths_and_constants() {
         let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
         let mut queries = BTreeMap::new();
         for number in 0..PATHS {
-            let source = random.of(&["/m/i", "//i", "/m"]);
+            let source = random.one(&["/m/i", "//i", "/m"]);
             let step = if source == "/m" { "//" } else { "/" };
             let value = if random.below(2) == 0 { format!("{number}") } else { format!("'{number}'") };
             let text =
@@ -158,7 +158,7 @@ fn values_are_compared_where_there_are_many_paths_and_constants() {
                         continue;
                     }
                     let value = number + usize::from(random.below(3) == 0);
-                    let zero = random.of(&["", "", "0"]);
+                    let zero = random.one(&["", "", "0"]);
                     xml.push_str(&format!("<p{number}>{zero}{value}</p{number}>"));
                 }
                 xml.push_str("</i>");
@@ -181,10 +181,10 @@ fn results_are_shared_by_groups_of_all_sizes() {
         let mut queries = BTreeMap::new();
         for number in 0..260 {
             // Most queries ask for one value, so its groups are large. Equal paths are spelt differently.
-            let asked = random.of(&["1", "1", "1", "2", "3", "4"]);
-            let (source, path) = (random.of(&["/m/i", "//i"]), random.of(&["/a", "//a", "/*"]));
-            let columns = [random.of(&["/a", "//a", "/b"]), random.of(&["/c", "//c", "/b"])];
-            let name = random.of(&["r", "s", "t", "u"]);
+            let asked = random.one(&["1", "1", "1", "2", "3", "4"]);
+            let (source, path) = (random.one(&["/m/i", "//i"]), random.one(&["/a", "//a", "/*"]));
+            let columns = [random.one(&["/a", "//a", "/b"]), random.one(&["/c", "//c", "/b"])];
+            let name = random.one(&["r", "s", "t", "u"]);
             let text = format!(
                 "for $v in {source} where $v{path} = {asked} return <{name}>{{ $v{} }}{{ $v{} }}</{name}>",
                 columns[0], columns[1]
@@ -193,7 +193,7 @@ fn results_are_shared_by_groups_of_all_sizes() {
             queries.insert(number.to_string(), text);
         }
         for _ in 0..6 {
-            let value = |random: &mut Random| random.of(&["1", "2", "3", "4", "5"]).to_owned();
+            let value = |random: &mut Random| random.one(&["1", "2", "3", "4", "5"]).to_owned();
             let most = if random.below(3) == 0 { 90 } else { 4 };
             let items: String = (0..1 + random.below(most))
                 .map(|_| format!("<i><a>{}</a><b>{}</b><c/></i>", value(random), value(random)))

@@ -45,20 +45,12 @@ class Principal:
         return self.tenant.id
 
     def require(self, scope: Scope) -> None:
-        """Raises an error unless it has a scope; an administrator has all.
-
-        Raises:
-            Forbidden: It has not.
-        """
+        """Raises Forbidden unless it has a scope; an administrator has all."""
         if scope not in self.token.scopes and Scope.ADMIN not in self.token.scopes:
             raise Forbidden(f"the token does not have the scope {scope.value!r}")
 
     def require_operator(self) -> None:
-        """Raises an error unless it administers the whole broker.
-
-        Raises:
-            Forbidden: It does not.
-        """
+        """Raises Forbidden unless it administers the whole broker."""
         self.require(Scope.ADMIN)
         if not self.is_operator:
             raise Forbidden("only administrators of the first tenant may do this")
@@ -75,11 +67,7 @@ class Authenticator:
         self._version = 0
 
     async def watch(self, deleted: Callable[[Container[int]], None]) -> None:
-        """Notices tokens that are deleted by other processes, until cancelled.
-
-        Args:
-            deleted: Called with the ids of all existing tokens when some may have been deleted.
-        """
+        """Notices tokens that other processes delete, until cancelled: ``deleted`` gets the ids of those that exist."""
         self._version = await asyncio.to_thread(self._store.access_version)
         while True:
             await asyncio.sleep(WATCHED_SECONDS)
@@ -102,11 +90,7 @@ class Authenticator:
         return {token.id for tenant in self._store.tenants() for token in self._store.tokens(tenant.id)}
 
     async def admit(self, authorization: str | None) -> Principal:
-        """Returns the sender with this ``Authorization`` header.
-
-        Raises:
-            Unauthorized: There is none, or its token is unknown.
-        """
+        """Returns the sender with this ``Authorization`` header; raises Unauthorized without a known token."""
         if not authorization:
             raise Unauthorized("a token is needed: Authorization: Bearer tc_...")
         scheme, _, secret = authorization.partition(" ")
@@ -115,19 +99,11 @@ class Authenticator:
         return await self.admit_token(secret.strip())
 
     async def admit_token(self, secret: str) -> Principal:
-        """Returns the owner of this token.
-
-        Raises:
-            Unauthorized: It is unknown.
-        """
+        """Returns the owner of this token; raises Unauthorized if it is unknown."""
         return await self.admit_digest(digest(secret))
 
     async def admit_digest(self, mark: bytes) -> Principal:
-        """Returns the owner of the token with this digest.
-
-        Raises:
-            Unauthorized: It is unknown, or was deleted.
-        """
+        """Returns the owner of the token with this digest; raises Unauthorized if it is unknown or was deleted."""
         existing = self._remembered.get(mark)
         if existing and existing[1] > time.monotonic():
             return existing[0]
@@ -170,11 +146,7 @@ class Authenticator:
         return name
 
     def admit_ticket(self, ticket: str, subscriber: str) -> Principal:
-        """Returns the owner of this ticket.
-
-        Raises:
-            Unauthorized: It is unknown, expired, or for another subscriber.
-        """
+        """Returns the owner of this ticket; raises Unauthorized if it is unknown, expired, or another subscriber's."""
         entry = self._tickets.get(ticket)
         if entry is None or entry[2] <= time.monotonic() or entry[1] != subscriber:
             raise Unauthorized("the ticket is unknown or has expired; request a new one")
@@ -188,11 +160,7 @@ class Rates:
         self._buckets: dict[int, tuple[float, float]] = {}
 
     def take(self, principal: Principal, count: int = 1) -> None:
-        """Counts messages that a tenant publishes.
-
-        Raises:
-            TooMany: They are over its rate; none is counted.
-        """
+        """Counts messages that a tenant publishes; if they are over its rate, raises TooMany and counts none."""
         rate = principal.limits.publish_rate_max
         if not rate:
             return

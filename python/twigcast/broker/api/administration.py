@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
-from twigcast.broker.api.models.administration import (
+from twigcast.broker.api.models import (
     LimitsIn,
     NewTokenOut,
     StatisticsOut,
@@ -27,7 +27,7 @@ from twigcast.broker.api.models.administration import (
     WhoOut,
 )
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import Conflict, NotFound
+from twigcast.broker.errors import Conflict, UnknownObject
 from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.tokens import digest, new_secret
 
@@ -43,16 +43,7 @@ async def who(principal: Anyone) -> WhoOut:
 @router.get("/statistics")
 async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
     """Counts what the tenant has stored."""
-    result = await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id)
-    return StatisticsOut(
-        messages=result.messages,
-        rejected=result.rejected,
-        subscriptions=result.subscriptions,
-        subscribers=result.lanes,
-        pending=result.pending,
-        dead_letters=result.dead_letters,
-        bytes=result.bytes,
-    )
+    return StatisticsOut.of(await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id))
 
 
 @router.post("/tokens", status_code=201, responses=problem_responses(404, 409, 422, 503, 507))
@@ -94,7 +85,7 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
             shared.authenticator.forget_token(token)
             shared.streams.end_of(token)
             return
-    raise NotFound(f"there is no token with the number {token}")
+    raise UnknownObject(f"there is no token with the number {token}")
 
 
 def _refuse_the_last(tokens: Sequence[Token], token: int) -> None:
@@ -135,4 +126,4 @@ async def _tenant(shared: ApiContext, principal: Principal, name: str | None) ->
         for tenant in await asyncio.to_thread(shared.broker.store.tenants):
             if tenant.name == name:
                 return tenant
-    raise NotFound(f"there is no tenant {name!r}")
+    raise UnknownObject(f"there is no tenant {name!r}")

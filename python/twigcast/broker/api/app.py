@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
@@ -19,24 +23,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from twigcast.broker.api import (
     administration,
     bulk,
-    dead_letters,
+    consumers,
     deliveries,
     messages,
     operation,
     overlay,
     problems,
     queries,
-    registry,
     sources,
     stream,
     subscriptions,
     websocket,
 )
 from twigcast.broker.api.access import Authenticator
-from twigcast.broker.api.connection import OUTERMOST
 from twigcast.broker.api.context import ApiContext
-from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.api.stream import OUTERMOST
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
@@ -54,14 +56,7 @@ _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 
 
 def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Sequence[APIRouter] = ()) -> FastAPI:
-    """Returns the application in front of a broker.
-
-    Args:
-        broker: A started broker.
-        settings: The settings of the broker.
-        urls: The addresses that webhooks and polled feeds may have.
-        routers: Further routes: WebSub, feeds, the console.
-    """
+    """Returns the application in front of a started broker, with further routers (WebSub, feeds, the console)."""
     context = ApiContext(broker, settings, Authenticator(broker.store, settings), urls)
     app = Application(
         Hosts.of(settings),
@@ -82,16 +77,16 @@ def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Seq
         subscriptions,
         queries,
         deliveries,
+        consumers,
         stream,
         sources,
-        dead_letters,
         administration,
         operation,
         overlay,
-        registry,
         websocket,
     ):
         app.include_router(module.router)
+    app.include_router(deliveries.dead_letter_router)
     for router in routers:
         app.include_router(router)
     _describe(app)
@@ -163,6 +158,55 @@ def _replace_validation(responses: dict[str, Any]) -> None:
             "description": "Unprocessable Entity",
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts that requests may use, which protects the broker from pages of other sites.
+
+    A page in a browser may send a request to its own name, and let that name resolve to this machine afterwards (*DNS
+    rebinding*). Such a request has the name of the page, so names that are not the broker's are refused. Addresses are
+    no names: nobody can let them resolve elsewhere.
+    """
+
+    names: frozenset[str]
+    """Names in lower case."""
+    any_name: bool = False
+    any_address: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Hosts:
+        """Returns those of the setting ``trusted_hosts``, or the default."""
+        if settings.trusted_hosts:
+            chosen = frozenset(host.lower() for host in settings.trusted_hosts)
+            return cls(chosen, any_name="*" in chosen)
+        names = {"localhost", settings.host.lower()}
+        if settings.public_url:
+            names.add((urlsplit(settings.public_url).hostname or "").lower())
+        if not _is_loopback(settings.host):
+            own = socket.gethostname().lower()
+            names |= {own, own.partition(".")[0]}
+        return cls(frozenset(names - {""}), any_address=True)
+
+    def permit(self, host: str) -> bool:
+        """Returns whether a request may use this host, in lower case and without a port."""
+        return self.any_name or host in self.names or (self.any_address and _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        address = ipaddress.ip_address(host[1:-1] if is_bracketed else host)
+    except ValueError:
+        return False
+    return is_bracketed == (address.version == 6)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 class RequestMiddleware:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
@@ -17,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api.context import Anyone, ApiContext, PathName, Shared, Subscriber
-from twigcast.broker.api.models.common import Model
+from twigcast.broker.api.models import Model
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.delivery.atom import MEDIA_TYPE, AtomContent, FeedLinks, link_header, write_feed
-from twigcast.broker.delivery.websub_requests import find_feed
-from twigcast.broker.errors import NotFound
+from twigcast.broker.delivery.websub_hub import find_feed
+from twigcast.broker.errors import UnknownObject
 from twigcast.broker.feed_addresses import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
 
 ENTRIES: Final = 20
@@ -47,12 +45,6 @@ class FeedResponse(Model):
 
     url: str = Field(description="Address of the Atom feed, for any feed reader; also the topic for WebSub.")
     hub: str = Field(description="Address of the WebSub hub.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    items: Sequence[AtomContent]
-    has_more: bool
 
 
 def base_url(request: Request, context: ApiContext) -> str:
@@ -90,16 +82,16 @@ def feed_router(capabilities: Capabilities) -> APIRouter:
         Its address is all that is needed.
         """
         feed, updated = await _find(shared, capabilities, FeedPath(token, kind, name))
-        page = await asyncio.to_thread(_read, shared, feed, before, limit)
+        items, has_more = await asyncio.to_thread(_read, shared, feed, before, limit)
         path = base_url(request, shared) + capabilities.path(feed)
         links = FeedLinks(
             _with(path, before, limit),
             base_url(request, shared) + HUB_PATH,
             _with(path, None, limit),
-            _with(path, page.items[-1].message.seq, limit) if page.has_more else None,
+            _with(path, items[-1].message.seq, limit) if has_more else None,
         )
-        body = await asyncio.to_thread(write_feed, feed, page.items, links, capabilities, updated=updated)
-        modified = max((item.message.received for item in page.items), default=updated)
+        body = await asyncio.to_thread(write_feed, feed, items, links, capabilities, updated=updated)
+        modified = max((item.message.received for item in items), default=updated)
         return _response(request, body, links, modified)
 
     path = "/feeds/{token}/{kind}/{name}"
@@ -113,26 +105,23 @@ async def _address(
 ) -> FeedResponse:
     feed, _ = await asyncio.to_thread(find_feed, shared.broker, kind, tenant_id, name)
     if feed is None:
-        raise NotFound(f"there is no {kind[:-1]} {name!r}")
+        raise UnknownObject(f"there is no {kind[:-1]} {name!r}")
     base = base_url(request, shared)
     return FeedResponse(url=base + capabilities.path(feed), hub=base + HUB_PATH)
 
 
 async def _find(shared: ApiContext, capabilities: Capabilities, path: FeedPath) -> tuple[FeedName, float]:
-    """Returns a feed, and the time when its subscription or source was made.
-
-    Raises:
-        NotFound: There is none, or the token is not its.
-    """
+    """Returns a feed that the token permits to read, and the time when its subscription or source was made."""
     tenant_id = path.tenant_id
     if tenant_id is not None:
         feed, subscription = await asyncio.to_thread(find_feed, shared.broker, path.kind, tenant_id, path.name)
         if feed is not None and capabilities.permits(path.token, feed):
             return feed, 0.0 if subscription is None else subscription.created
-    raise NotFound("there is no such feed (any more)")
+    raise UnknownObject("there is no such feed (any more)")
 
 
-def _read(shared: ApiContext, feed: FeedName, before: int | None, limit: int) -> _Page:
+def _read(shared: ApiContext, feed: FeedName, before: int | None, limit: int) -> tuple[list[AtomContent], bool]:
+    """Returns a page of a feed, the newest first, and whether there are older entries. Blocks."""
     store = shared.broker.store
     if feed.kind == "subscriptions":
         deliveries = store.recent_deliveries(feed.id, limit + 1, before_seq=before)
@@ -148,7 +137,7 @@ def _read(shared: ApiContext, feed: FeedName, before: int | None, limit: int) ->
         if shown and size > _BYTES_MAX:
             break
         shown.append(item)
-    return _Page(shown, len(items) > len(shown))
+    return shown, len(items) > len(shown)
 
 
 def _with(path: str, before: int | None, limit: int) -> str:
@@ -159,11 +148,7 @@ def _with(path: str, before: int | None, limit: int) -> str:
 
 def _response(request: Request, body: bytes, links: FeedLinks, modified: float) -> Response:
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {
-        "ETag": tag,
-        "Link": link_header(links),
-        "Cache-Control": "private, no-cache",
-    }
+    headers = {"ETag": tag, "Link": link_header(links), "Cache-Control": "private, no-cache"}
     if time.time() - modified >= _SETTLED_SECONDS:
         headers["Last-Modified"] = formatdate(modified, usegmt=True)
     if _is_unmodified(request, tag, modified):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -71,13 +71,7 @@ def _or(choices: tuple[str, ...]) -> str:
 
 
 async def read(request: Request, bytes_max: int) -> bytes:
-    """Returns the whole body, unpacked.
-
-    Raises:
-        TooLarge: It has more than ``bytes_max`` bytes, packed or unpacked.
-        Invalid: It is not packed as declared.
-        Problem: Its packing is not supported.
-    """
+    """Returns the whole body, unpacked; raises TooLarge, or Invalid or Problem if its packing is wrong or unknown."""
     if header(request, b"content-encoding"):
         return b"".join([part async for part in parts(request, bytes_max)])
     # Nearly all messages come so, and in one part.
@@ -115,6 +109,16 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
         unpack.finish()
 
 
+async def read_form(request: Request, bytes_max: int) -> bytes:
+    """Returns a form as it was sent; raises TooLarge."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > bytes_max:
+            raise TooLarge(f"the form has more than {bytes_max:,} bytes")
+    return bytes(body)
+
+
 def _check_length(request: Request, bytes_max: int) -> None:
     said = header(request, b"content-length")
     if said.isascii() and said.isdigit() and int(said) > bytes_max:
@@ -122,11 +126,7 @@ def _check_length(request: Request, bytes_max: int) -> None:
 
 
 async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yields the lines of a body with their numbers from 1; empty ones are left out.
-
-    Raises:
-        TooLarge: The body or a line has too many bytes.
-    """
+    """Yields the lines of a body with their numbers from 1, without empty ones; raises TooLarge as for the body."""
     rest, number = b"", 0
     async for part in parts(request, bytes_max):
         *whole, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
@@ -143,6 +143,33 @@ async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncI
 def _check_line(line: bytes, number: int, line_bytes_max: int) -> None:
     if len(line) > line_bytes_max:
         raise TooLarge(f"line {number:,} has more than {line_bytes_max:,} bytes")
+
+
+T = TypeVar("T")
+
+_BYTES_MAX: Final = 16 << 20
+"""A page ends when it has so many bytes, however short it is."""
+_FIRST_STEP: Final = 8
+
+
+def page(limit: int, read: Callable[[T | None, int], list[T]], size: Callable[[T], int]) -> tuple[list[T], bool]:
+    """Returns up to ``limit`` items, bounded by their bytes too, and whether there are more behind them.
+
+    ``read`` reads so many items after one of them (``None``: from the start), ``size`` returns the bytes of an item.
+    """
+    results: list[T] = []
+    total, step = 0, _FIRST_STEP
+    while True:
+        requested = min(step, limit - len(results))
+        # One item more shows whether there is a next page.
+        some = read(results[-1] if results else None, requested + 1)
+        results += some[:requested]
+        total += sum(map(size, some))
+        if len(some) <= requested:
+            return results, False
+        if len(results) >= limit or total >= _BYTES_MAX:
+            return results, True
+        step *= 2
 
 
 class _Gunzip:
@@ -164,11 +191,7 @@ class _Gunzip:
             raise Invalid("the body is not gzip data, as its Content-Encoding says") from None
 
     def finish(self) -> None:
-        """Checks that the data is complete.
-
-        Raises:
-            Invalid: It is not.
-        """
+        """Raises Invalid unless the data is complete."""
         if self._member is not None and not self._member.eof:
             raise Invalid("the body ends in the middle of its gzip data")
 

@@ -16,13 +16,15 @@ from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models.subscriptions import SubscriptionIn
+from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
+from twigcast.broker.api.subscriptions import new_subscription
 from twigcast.broker.api.subscriptions import replace as replace_one
+from twigcast.broker.config import first_mistake
 from twigcast.broker.delivery.channel import shown_settings
 from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import PULL, NewQuery, NewSubscription, StoredSubscription
+from twigcast.broker.model import PULL, NewQuery, NewSubscription, OverflowPolicy, StoredSubscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -88,7 +90,7 @@ class _Import:
         try:
             asked = SubscriptionIn.model_validate_json(line)
         except ValidationError as error:
-            self._refuse(number, _key_in(line), Invalid(_first(error)))
+            self._refuse(number, _key_in(line), Invalid(first_mistake(error)))
             return
         if asked.from_ is not None:
             self._refuse(number, asked.key, Invalid("from: an import has no past; use POST /subscriptions"))
@@ -113,7 +115,7 @@ class _Import:
         new: list[tuple[Line, NewSubscription]] = []
         for line in asked:
             try:
-                new.append((line, await self._new(line[1])))
+                new.append((line, await new_subscription(self._shared, self._principal, line[1].key, line[1])))
             except TwigcastError as error:
                 self._refuse(line[0], line[1].key, error)
         if not new:
@@ -124,17 +126,6 @@ class _Import:
                 self._counts["added"] += 1
             else:
                 self._refuse(number, subscription.key, outcome)
-
-    async def _new(self, asked: SubscriptionIn) -> NewSubscription:
-        return NewSubscription(
-            tenant_id=self._principal.tenant_id,
-            key=asked.key,
-            query=asked.query,
-            namespaces=asked.namespaces,
-            dialect=asked.dialect,
-            subscriber=asked.subscriber,
-            delivery=await asked.delivery.checked(self._shared.urls),
-        )
 
     async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, StoredSubscription]]) -> None:
         """Replaces subscriptions: in bulk if only queries differ, as when a population is loaded again."""
@@ -148,12 +139,18 @@ class _Import:
                 body.delivery.kind != PULL
                 or existing.delivery.is_pushed
                 or "xquery" in (body.dialect, existing.dialect)
+                or body.overflow is not existing.overflow
             ):
                 singly.append((number, body, existing))
-            elif (body.query, body.namespaces, body.dialect) == (existing.query, existing.namespaces, existing.dialect):
+            elif (body.query, body.namespaces, body.dialect, body.params) == (
+                existing.query,
+                existing.namespaces,
+                existing.dialect,
+                existing.params,
+            ):
                 self._counts["replaced"] += 1
             else:
-                queries.append((number, NewQuery(existing, body.query, body.namespaces, body.dialect)))
+                queries.append((number, NewQuery(existing, body.query, body.namespaces, body.dialect, body.params)))
         outcomes = await self._shared.broker.replace_queries([new for _, new in queries])
         for (number, new), error in zip(queries, outcomes, strict=True):
             self._count_replaced(number, new.subscription.key, error)
@@ -162,12 +159,12 @@ class _Import:
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
     async def _put_one(self, number: int, body: SubscriptionIn, existing: StoredSubscription) -> None:
+        refusal = None
         try:
             await replace_one(self._shared, existing, body)
         except TwigcastError as error:
-            self._count_replaced(number, body.key, error)
-        else:
-            self._count_replaced(number, body.key, None)
+            refusal = error
+        self._count_replaced(number, body.key, refusal)
 
     def _count_replaced(self, number: int, key: str, error: Exception | None) -> None:
         if error is None:
@@ -186,12 +183,6 @@ class _Import:
         """Returns the body of the response."""
         self._refused.append(orjson.dumps(self._counts))
         return b"\n".join([*self._refused, b""])
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    position = ".".join(str(part) for part in first["loc"])
-    return f"{position}: {first['msg']}" if position else first["msg"]
 
 
 def _key_in(line: bytes) -> str | None:
@@ -234,8 +225,12 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
         results["namespaces"] = dict(subscription.namespaces)
     if subscription.dialect != "xpath":
         results["dialect"] = subscription.dialect
+    if subscription.params:
+        results["params"] = dict(subscription.params)
     if subscription.subscriber != subscription.key:
         results["subscriber"] = subscription.subscriber
     if subscription.delivery.is_pushed:
         results["delivery"] = shown_settings(subscription.delivery)
+    if subscription.overflow is not OverflowPolicy.SUSPEND:
+        results["overflow"] = subscription.overflow
     return results

@@ -20,7 +20,7 @@ from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.model import Scope
+from twigcast.broker.model import PushState, Scope
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class ApiContext:
     overlay: Overlay | None = None
     """The overlay of this broker with others."""
 
+    pushing: Callable[[int], PushState | None] = field(default=lambda queue_id: None)
+    """Returns how a queue is being pushed."""
+
     sources_changed: Callable[[], None] = field(default=lambda: None)
     """Called when a source was registered, changed or deleted."""
 
@@ -65,34 +68,25 @@ def context_of(connection: HTTPConnection) -> ApiContext:
     return result
 
 
-def _context(request: Request) -> ApiContext:
-    return context_of(request)
-
-
-Shared = Annotated[ApiContext, Depends(_context)]
+Shared = Annotated[ApiContext, Depends(context_of)]
 """Parameter type: the context."""
 
 _bearer = HTTPBearer(auto_error=False, description="An API token, `tc_...`.")
 
 
-def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
+def _requires(scope: Scope | None) -> Callable[..., Awaitable[Principal]]:
     async def admit(
         request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
         principal = await shared.authenticator.admit(request.headers.get("authorization"))
-        principal.require(scope)
+        if scope is not None:
+            principal.require(scope)
         return principal
 
     return admit
 
 
-async def _any(
-    request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-) -> Principal:
-    return await shared.authenticator.admit(request.headers.get("authorization"))
-
-
-Anyone = Annotated[Principal, Depends(_any)]
+Anyone = Annotated[Principal, Depends(_requires(None))]
 """Parameter type: the sender, with any token."""
 Publisher = Annotated[Principal, Depends(_requires(Scope.PUBLISH))]
 """Parameter type: the sender, with the scope ``publish``."""
@@ -115,11 +109,7 @@ Operator = Annotated[Principal, Depends(_operator)]
 
 
 def check_name(value: str) -> str:
-    """Checks a key or name, and returns it.
-
-    Raises:
-        ValueError: It cannot be stored, or not be written in a path.
-    """
+    """Returns a key or name; raises ValueError if it cannot be stored, or not be written in a path."""
     if "\0" in value:
         raise ValueError("the character U+0000 cannot be kept")
     if half_pair(value) is not None:

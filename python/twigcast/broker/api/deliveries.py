@@ -1,9 +1,9 @@
-"""``/deliveries``: pulling, acknowledging, and tickets for streams."""
+"""``/deliveries``: pulling, acknowledging, tickets for streams; ``/dead-letters``: deliveries that were given up."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -11,13 +11,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api.access import TICKET_SECONDS, Principal
+from twigcast.broker.api.bodies import page
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
-from twigcast.broker.api.models.common import delivery_id
-from twigcast.broker.api.models.deliveries import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
+from twigcast.broker.api.models import (
+    AckIn,
+    CountOut,
+    DeadLetterOut,
+    DeadLettersIn,
+    DeadLettersOut,
+    EnvelopesOut,
+    NackIn,
+    TicketIn,
+    TicketOut,
+    delivery_id,
+)
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import NotFound
-from twigcast.broker.model import DeliveryId, QueuedDelivery
-from twigcast.broker.store.records import QueuePosition, QueueState
+from twigcast.broker.errors import UnknownObject
+from twigcast.broker.model import DeadLetter, DeliveryId, QueuedDelivery, QueuePosition, QueueState
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -47,12 +57,16 @@ async def pull(
     return Response(b'{"deliveries":%b}' % shared.envelopes.array(result, bodies=bodies), media_type="application/json")
 
 
-@router.post("/ack", status_code=204, responses=problem_responses(422, 503, 507))
+@router.post("/ack", status_code=204, responses=problem_responses(409, 422, 503, 507))
 async def acknowledge(body: AckIn, principal: Subscriber, shared: Shared) -> None:
-    """Acknowledges deliveries: they are not handed out again. Unknown ones are skipped."""
+    """Acknowledges deliveries: they are not handed out again.
+
+    An id that this subscriber was not handed out is refused with the code `unknown-delivery`, and `newest` names the
+    newest one that it was; then nothing is acknowledged.
+    """
     queue = await queue_of(shared, principal, body.subscriber)
     if body.up_to is None:
-        await shared.broker.acknowledge(queue.id, [delivery_id(text) for text in body.ids])
+        await acknowledge_each(shared, queue.id, [delivery_id(text) for text in body.ids])
     else:
         await acknowledge_through(shared, queue.id, delivery_id(body.up_to))
 
@@ -100,20 +114,28 @@ async def _unless_over(
 
 
 async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
-    """Returns the queue of a subscriber.
-
-    Raises:
-        NotFound: There is none.
-    """
+    """Returns the queue of a subscriber; raises UnknownObject if there is none."""
     result = await asyncio.to_thread(shared.broker.store.queue, principal.tenant_id, subscriber)
     if result is None:
-        raise NotFound(f"there is no subscriber {subscriber!r}")
+        raise UnknownObject(f"there is no subscriber {subscriber!r}")
     return result
 
 
+async def acknowledge_each(shared: ApiContext, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+    """Acknowledges deliveries; raises UnknownDelivery if one was not handed out."""
+    seeks = shared.broker.seek_count(queue_id)
+    await shared.broker.require_handed_out(queue_id, ids)
+    await shared.broker.acknowledge(queue_id, ids, seeks)
+
+
 async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
-    """Acknowledges all deliveries of a queue up to one, including those of the same message that come before it."""
-    await shared.broker.acknowledge_up_to(queue_id, last.seq - 1)
+    """Acknowledges all deliveries of a queue up to one, including those of the same message that come before it.
+
+    Raises UnknownDelivery if that one was not handed out.
+    """
+    seeks = shared.broker.seek_count(queue_id)
+    await shared.broker.require_handed_out(queue_id, [last])
+    await shared.broker.acknowledge_up_to(queue_id, last.seq - 1, seeks)
     same: list[DeliveryId] = []
     position: QueuePosition | None = QueuePosition(last.seq - 1)
     while position is not None:
@@ -124,4 +146,59 @@ async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryI
         goes_on = results and results[-1].id < last
         position = QueuePosition(results[-1].id.seq, results[-1].id.subscription_id) if goes_on else None
     if same:
-        await shared.broker.acknowledge(queue_id, same)
+        await shared.broker.acknowledge(queue_id, same, seeks)
+
+
+dead_letter_router = APIRouter(prefix="/dead-letters", tags=["dead letters"], responses=problem_responses(401, 403))
+
+Number = Annotated[int | None, Query(ge=0, le=1 << 62)]
+
+
+@dead_letter_router.get("")
+async def list_dead_letters(
+    principal: Subscriber,
+    shared: Shared,
+    before: Number = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    key: Annotated[QueryName | None, Query(description="Only those of this subscription.")] = None,
+) -> DeadLettersOut:
+    """Returns dead letters, newest first."""
+
+    def read(last: DeadLetter | None, count: int) -> list[DeadLetter]:
+        end = before if last is None else last.id
+        return shared.broker.store.dead_letters(principal.tenant_id, before_id=end, limit=count, key=key)
+
+    results, more = await asyncio.to_thread(page, limit, read, lambda letter: len(letter.body))
+    return DeadLettersOut(
+        dead_letters=[DeadLetterOut.of(letter) for letter in results], next=results[-1].id if more else None
+    )
+
+
+@dead_letter_router.post("/retry", responses=problem_responses(404, 422, 503, 507))
+async def retry(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
+    """Redrives dead letters, and returns how many. One that arrives is no longer a dead letter."""
+    letters = await find_dead_letters(shared, principal, body.dead_letters)
+    return CountOut(count=len(await shared.broker.redrive([letter.id for letter in letters])))
+
+
+@dead_letter_router.post("/delete", responses=problem_responses(404, 422, 503, 507))
+async def delete(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
+    """Removes dead letters for good."""
+    letters = await find_dead_letters(shared, principal, body.dead_letters)
+    ids = [letter.id for letter in letters]
+    return CountOut(count=await shared.broker.change(lambda transaction: transaction.remove_dead_letters(ids)))
+
+
+async def find_dead_letters(shared: ApiContext, principal: Principal, numbers: Sequence[int]) -> list[DeadLetter]:
+    """Returns the tenant's dead letters of these numbers; raises UnknownObject if one of them does not exist."""
+
+    def find() -> list[DeadLetter]:
+        letters = []
+        for number in dict.fromkeys(numbers):
+            result = shared.broker.store.dead_letters(principal.tenant_id, before_id=number + 1, limit=1)
+            if not result or result[0].id != number:
+                raise UnknownObject(f"there is no dead letter with the number {number}")
+            letters.append(result[0])
+        return letters
+
+    return await asyncio.to_thread(find)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
@@ -11,11 +13,12 @@ import orjson
 from fastapi import APIRouter, Query
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Send
+from starlette.types import Scope as ConnectionScope
 
-from twigcast.broker.api import batches, problems
+from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.answers import JsonAnswer
-from twigcast.broker.api.bodies import ContentType, header, read, unsupported
+from twigcast.broker.api.bodies import ContentType, header, lines, page, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
     ApiContext,
@@ -26,26 +29,46 @@ from twigcast.broker.api.context import (
     check_name,
     context_of,
 )
-from twigcast.broker.api.models.common import CountOut
-from twigcast.broker.api.models.messages import (
+from twigcast.broker.api.models import (
     AcceptedOut,
     BatchOut,
+    CountOut,
     MessageOut,
     MessagesOut,
     RejectedListOut,
     RejectedOut,
 )
 from twigcast.broker.api.openapi import problem_responses, publish_description
-from twigcast.broker.api.paging import page
-from twigcast.broker.errors import Invalid, NotFound
+from twigcast.broker.config import Settings
+from twigcast.broker.errors import Invalid, TooLarge, UnknownObject
 from twigcast.broker.model import Accepted, RejectedRecord, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
-from twigcast.errors import TwigcastError
+from twigcast.errors import RejectedMessage, TwigcastError
+from twigcast.reading.text import as_bytes
 
 router = APIRouter(tags=["messages"], responses=problem_responses(401, 403))
 
 _SEQ_MAX: Final = 1 << 62
 _JSON: Final = "application/json"
+
+
+_CONTENT_TYPE = (b"content-type", b"application/json")
+
+
+class JsonAnswer(Response):
+    """A response of finished JSON, without what makes other responses general; further headers are in lower case."""
+
+    def __init__(self, status: int, body: bytes, *more: tuple[bytes, bytes]) -> None:
+        self.status_code = status
+        self.body = body
+        self.background = None
+        self.raw_headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(body)), *more]
+
+    async def __call__(self, scope: ConnectionScope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body})
+
 
 Seq = Annotated[int, Query(ge=0, le=_SEQ_MAX)]
 
@@ -81,7 +104,7 @@ async def publish(request: Request) -> Response:
     if kind.is_lines:
         if message_id is not None:
             raise Invalid("id: in a batch each message has its own")
-        submissions = await batches.read_batch(request, shared.settings, principal.tenant_id, source)
+        submissions = await read_batch(request, shared.settings, principal.tenant_id, source)
         _check_sources(request, shared, principal, {submission.source for submission in submissions})
         shared.rates.take(principal, len(submissions))
         outcomes = await _publish(shared, submissions)
@@ -99,11 +122,7 @@ async def publish(request: Request) -> Response:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    """Returns the parameters of a request.
-
-    Raises:
-        Invalid: They are not UTF-8: a name must not become another one.
-    """
+    """Returns the parameters of a request. They must be UTF-8: a name must not become another one."""
     try:
         return dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError:
@@ -126,16 +145,12 @@ def _check_sources(request: Request, shared: ApiContext, principal: Principal, s
         catalogue.check(principal.tenant.name, sources, key, f"token {principal.token.name}")
 
 
-def _name(parameter: str, value: str | None) -> str | None:
-    """Returns the value of a parameter that is a name, if it is present.
-
-    Raises:
-        Invalid: It cannot be a name.
-    """
+def _name(parameter: str, value: object) -> str | None:
+    """Returns the name that a parameter or member holds, if it is present."""
     if value is None:
         return None
-    if not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise Invalid(f"{parameter}: it must have between 1 and {NAME_LENGTH_MAX} characters")
+    if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH_MAX:
+        raise Invalid(f"{parameter} must be a string of 1 to {NAME_LENGTH_MAX} characters")
     try:
         return check_name(value)
     except ValueError as error:
@@ -145,9 +160,9 @@ def _name(parameter: str, value: str | None) -> str | None:
 async def _publish(shared: ApiContext, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
     if not tracing.is_on:
         return await shared.broker.publish(submissions)
-    with tracing.publishing(submissions) as span:
+    with tracing.publishing(submissions) as record:
         outcomes = await shared.broker.publish(submissions)
-        span.done(outcomes)
+        record(outcomes)
     return outcomes
 
 
@@ -188,6 +203,51 @@ def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
             "results": results,
         }
     )
+
+
+_MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source"})
+
+
+async def read_batch(request: Request, settings: Settings, tenant_id: int, source: str) -> list[Submission]:
+    """Returns the messages of a batch: JSON, one object a line. An error names the line, and what is wrong with it."""
+    most = settings.batch_messages_max
+    submissions: list[Submission] = []
+    async for number, line in lines(request, settings.body_bytes_max, settings.body_bytes_max):
+        if len(submissions) == most:
+            raise TooLarge(f"the batch has more than batch_messages_max = {most:,} messages")
+        try:
+            submissions.append(_submission(line, tenant_id, source))
+        except (Invalid, ValueError, RejectedMessage) as error:
+            raise Invalid(f"line {number:,}: {error}; nothing of the batch was stored") from None
+    if not submissions:
+        raise Invalid("there are no messages in the batch")
+    return submissions
+
+
+def _submission(line: bytes, tenant_id: int, source: str) -> Submission:
+    try:
+        results = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(results, dict):
+        raise ValueError("it is no JSON object")
+    if unknown := results.keys() - _MEMBERS:
+        raise ValueError(f"there is no member {min(unknown)!r}; use {', '.join(sorted(_MEMBERS))}")
+    named = _name("source", results.get("source"))
+    return Submission(tenant_id, _body(results), named or source, _name("id", results.get("id")))
+
+
+def _body(result: dict[str, Any]) -> bytes:
+    text, encoded = result.get("xml"), result.get("xml_base64")
+    if isinstance(text, str) and encoded is None:
+        # A JSON string has no encoding any more, whatever the document declares.
+        return as_bytes(text)
+    if isinstance(encoded, str) and text is None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError("xml_base64 is no base64") from None
+    raise ValueError("give either xml or xml_base64, as a string")
 
 
 @router.get("/messages")
@@ -232,7 +292,7 @@ async def list_messages(
 @router.get("/messages/{seq}", responses=problem_responses(404))
 async def get_message(seq: int, principal: Subscriber, shared: Shared) -> MessageOut:
     """Returns a message."""
-    return MessageOut.of(await _message(shared, principal.tenant_id, seq), whole=True)
+    return MessageOut.of(await find_message(shared, principal.tenant_id, seq), whole=True)
 
 
 @router.get(
@@ -242,14 +302,15 @@ async def get_message(seq: int, principal: Subscriber, shared: Shared) -> Messag
 )
 async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Response:
     """Returns a message as it is, without anything around it."""
-    message = await _message(shared, principal.tenant_id, seq)
+    message = await find_message(shared, principal.tenant_id, seq)
     return Response(message.xml, media_type="application/xml")
 
 
-async def _message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMessage:
+async def find_message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMessage:
+    """Returns a message of a tenant; raises UnknownObject if there is none."""
     result = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
     if result is None:
-        raise NotFound(f"there is no message with the sequence number {seq}")
+        raise UnknownObject(f"there is no message with the sequence number {seq}")
     return result
 
 
@@ -278,7 +339,7 @@ async def list_rejected(
 @router.get("/rejected/{rejected}", responses=problem_responses(404))
 async def get_rejected(rejected: int, principal: Publisher, shared: Shared) -> RejectedOut:
     """Returns a rejected message."""
-    return RejectedOut.of(await _rejected(shared, principal.tenant_id, rejected))
+    return RejectedOut.of(await find_rejected(shared, principal.tenant_id, rejected))
 
 
 @router.get(
@@ -288,22 +349,23 @@ async def get_rejected(rejected: int, principal: Publisher, shared: Shared) -> R
 )
 async def get_rejected_body(rejected: int, principal: Publisher, shared: Shared) -> Response:
     """Returns the bytes of a rejected message, as they were sent."""
-    message = await _rejected(shared, principal.tenant_id, rejected)
+    message = await find_rejected(shared, principal.tenant_id, rejected)
     return Response(message.body, media_type="application/octet-stream")
 
 
 @router.delete("/rejected/{rejected}", responses=problem_responses(404))
 async def delete_rejected(rejected: int, principal: Publisher, shared: Shared) -> CountOut:
     """Removes a rejected message for good."""
-    message = await _rejected(shared, principal.tenant_id, rejected)
+    message = await find_rejected(shared, principal.tenant_id, rejected)
     count = await shared.broker.change(lambda transaction: transaction.remove_rejected([message.id]))
     return CountOut(count=count)
 
 
-async def _rejected(shared: ApiContext, tenant_id: int, rejected: int) -> RejectedRecord:
+async def find_rejected(shared: ApiContext, tenant_id: int, rejected: int) -> RejectedRecord:
+    """Returns a rejected message of a tenant; raises UnknownObject if there is none."""
     result = None
     if 0 <= rejected <= _SEQ_MAX:
         result = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
     if result is None:
-        raise NotFound(f"there is no rejected message with the number {rejected}")
+        raise UnknownObject(f"there is no rejected message with the number {rejected}")
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, Final
 
-from twigcast.broker.api.models.common import ProblemOut
+from twigcast.broker.api.models import ProblemOut
 from twigcast.broker.api.problems import MEDIA_TYPE
 
 DESCRIPTION: Final = """

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from twigcast.broker.errors import BrokerError, LimitReached, TooMany
+from twigcast.broker.errors import BrokerError, LimitReached, TooMany, UnknownDelivery
 from twigcast.broker.logs import request_id
 from twigcast.errors import (
     DuplicateKey,
@@ -65,11 +65,7 @@ def document(status: int, code: str, detail: str, more: Mapping[str, Any] | None
 
 
 def response(
-    status: int,
-    code: str,
-    detail: str,
-    more: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
+    status: int, code: str, detail: str, more: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Returns a problem document as a response. It names the request if that has an id."""
     result = document(status, code, detail, more)
@@ -94,7 +90,7 @@ def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
     if isinstance(error, Problem):
         return error.status, error.code, error.detail, error.more, {}
     if isinstance(error, BrokerError):
-        return error.status, error.code, error.reason, _limit(error), _headers(error)
+        return error.status, error.code, error.reason, _details(error), _headers(error)
     if isinstance(error, QueryError):
         more: dict[str, Any] = {"column": error.column, "caret": caret(error.text, error.column)}
         if error.expected:
@@ -116,6 +112,10 @@ def _status(error: TwigcastError) -> int:
     if isinstance(error, DuplicateKey):
         return 409
     return _INVALID if isinstance(error, SubscriptionError) else 500
+
+
+def _details(error: BrokerError) -> dict[str, Any]:
+    return {"newest": error.newest} if isinstance(error, UnknownDelivery) else _limit(error)
 
 
 def _limit(error: Exception) -> dict[str, Any]:

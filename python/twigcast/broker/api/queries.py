@@ -10,17 +10,18 @@ from fastapi import APIRouter
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models.queries import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut
-from twigcast.broker.api.models.subscriptions import QueryIn
+from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut, QueryIn
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
-from twigcast.broker.errors import NotFound
+from twigcast.broker.errors import UnknownObject
+from twigcast.broker.model import StoredMessage
+from twigcast.broker.stored_places import explain_stored
 from twigcast.errors import QueryError, QueryLimitExceeded, caret
 from twigcast.explanation import explain as explain_query
 from twigcast.limits import Limits
 from twigcast.query_check import check as check_query
 from twigcast.reading.text import as_bytes
-from twigcast.registration import Dialect
+from twigcast.registration import Dialect, Params
 
 router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 
@@ -37,14 +38,18 @@ async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOu
     try:
         # Saxon may take its time; it gets as many threads as explanations do.
         async with shared.explaining if body.dialect == "xquery" else nullcontext():
-            report = await asyncio.to_thread(check_query, body.query, namespaces=body.namespaces, dialect=body.dialect)
+            report = await asyncio.to_thread(
+                check_query, body.query, namespaces=body.namespaces, dialect=body.dialect, params=body.params
+            )
     except QueryError as error:
         return _refused(error)
     return CheckOut(
         valid=True,
         normal_form=report.normal_form,
         route=report.route,
-        reason=report.reason or None,
+        reason=report.reason,
+        cover=report.cover,
+        cost=report.cost,
         warnings=list(report.warnings),
     )
 
@@ -67,24 +72,27 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
     The queries: one in the request, that of a subscription, or all those of a subscriber. The message: one in the
     request, or a stored one. Of a subscriber with many subscriptions, `next` leads to the next page.
     """
-    xml = await _message(shared, principal, body)
+    message = await _message(shared, principal, body)
     asked, following = await _queries(shared, principal, body)
     limits = shared.settings.engine_limits
     async with shared.explaining:
-        result = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
+        result = await asyncio.to_thread(lambda: [_explain(key, query, message, limits) for key, query in asked])
     return ExplanationsOut(explanations=result, next=following)
 
 
-_Query = tuple[str, dict[str, str], Dialect]
+_Query = tuple[str, dict[str, str], Dialect, Params]
 
 
-def _explain(key: str | None, query: _Query, xml: bytes, limits: Limits) -> ExplanationOut:
-    text, namespaces, dialect = query
-    result = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
+def _explain(key: str | None, query: _Query, message: bytes | StoredMessage, limits: Limits) -> ExplanationOut:
+    text, namespaces, dialect, params = query
+    if isinstance(message, StoredMessage):
+        result = explain_stored(text, message, namespaces=namespaces, dialect=dialect, limits=limits, params=params)
+    else:
+        result = explain_query(text, message, namespaces=namespaces, dialect=dialect, limits=limits, params=params)
     return ExplanationOut(key=key, query=text, matches=result.matches, text=str(result), details=dict(result.details))
 
 
-async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) -> bytes:
+async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) -> bytes | StoredMessage:
     if body.xml is not None:
         return as_bytes(body.xml)
     store = shared.broker.store
@@ -93,8 +101,8 @@ async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) ->
     else:
         message = await asyncio.to_thread(store.message_by_id, principal.tenant_id, body.message or "")
     if message is None:
-        raise NotFound("there is no such message")
-    return message.xml
+        raise UnknownObject("there is no such message")
+    return message
 
 
 async def _queries(
@@ -102,7 +110,7 @@ async def _queries(
 ) -> tuple[list[tuple[str | None, _Query]], str | None]:
     """Returns the queries to explain, by key, and the beginning of the next page."""
     if body.query is not None:
-        return [(None, (body.query, body.namespaces, body.dialect))], None
+        return [(None, (body.query, body.namespaces, body.dialect, body.params))], None
     if body.key is not None:
         subscriptions = [await find(shared, principal, body.key)]
     else:
@@ -114,7 +122,7 @@ async def _queries(
             subscriber=body.subscriber,
         )
         if not subscriptions and body.after is None:
-            raise NotFound(f"there is no subscriber {body.subscriber!r}")
+            raise UnknownObject(f"there is no subscriber {body.subscriber!r}")
     page = subscriptions[:_EXPLAINED_MAX]
     following = page[-1].key if len(subscriptions) > len(page) else None
-    return [(item.key, (item.query, dict(item.namespaces), item.dialect)) for item in page], following
+    return [(item.key, (item.query, dict(item.namespaces), item.dialect, item.params)) for item in page], following

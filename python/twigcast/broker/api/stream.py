@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query
 from starlette.requests import HTTPConnection, Request
@@ -19,15 +19,13 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.connection import OUTERMOST, Connection
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, context_of
 from twigcast.broker.api.deliveries import acknowledge_through, queue_of
-from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.models import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
-from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.model import QueuedDelivery
+from twigcast.broker.errors import BrokerError, Invalid, UnknownDelivery
+from twigcast.broker.model import QueuedDelivery, QueuePosition
 from twigcast.broker.model import Scope as TokenScope
-from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -42,6 +40,8 @@ _AT_ONCE_MAX: Final = 16
 
 _BEGIN: Final = b"retry: 1000\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
+_RESTART: Final = b": restart\n\n"
+"""Says that the stream begins anew with the oldest pending delivery; the Python client reads it."""
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -53,8 +53,7 @@ AckMode = Annotated[
     Query(description="`auto`: a delivery is acknowledged as soon as it is passed to the connection."),
 ]
 After = Annotated[
-    str | None,
-    Query(max_length=41, description="Begins after this delivery, without acknowledging earlier ones."),
+    str | None, Query(max_length=41, description="Begins after this delivery, without acknowledging earlier ones.")
 ]
 Ticket = Annotated[str | None, Query(max_length=100, description="Instead of a token: see `POST /deliveries/tickets`.")]
 
@@ -70,7 +69,9 @@ Ticket = Annotated[str | None, Query(max_length=100, description="Instead of a t
                 "name": "Last-Event-ID",
                 "in": "header",
                 "required": False,
-                "description": "Go on after this delivery; all up to it count as done.",
+                "description": "Go on after this delivery; all up to it count as done. With an id that this subscriber "
+                "was not handed out, such as one from before the store was restored, the stream begins with the oldest "
+                "pending delivery.",
                 "schema": {"type": "string", "maxLength": 41},
             }
         ],
@@ -93,17 +94,13 @@ async def stream(
     """
     principal = await admit(request, subscriber, ticket)
     queue = await queue_of(shared, principal, subscriber)
-    position = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
-    return EventStream(shared, principal, queue.id, position, automatic=ack == "auto", bodies=bodies)
+    position, restarts = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
+    automatic = ack == "auto"
+    return EventStream(shared, principal, queue.id, position, automatic=automatic, bodies=bodies, restarts=restarts)
 
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
-    """Returns the sender that opens a stream, by token or by ticket.
-
-    Raises:
-        Unauthorized: Neither is known.
-        Forbidden: It may not subscribe.
-    """
+    """Returns the sender that opens a stream, by token or by ticket; raises Unauthorized or Forbidden."""
     authenticator = context_of(connection).authenticator
     if ticket is not None:
         return authenticator.admit_ticket(ticket, subscriber)
@@ -112,16 +109,118 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
     return principal
 
 
-async def begin(shared: ApiContext, queue_id: int, last: str | None, after: str | None) -> QueuePosition | None:
-    """Returns the position where a stream begins, and acknowledges what its client says it has."""
+async def begin(
+    shared: ApiContext, queue_id: int, last: str | None, after: str | None
+) -> tuple[QueuePosition | None, bool]:
+    """Returns the position where a stream begins, and acknowledges what its client says it has.
+
+    Also returns whether the client's last delivery is unknown, so that the stream begins with what is pending.
+    """
     try:
         if last:
             done = delivery_id(last)
-            await acknowledge_through(shared, queue_id, done)
-            return QueuePosition(done.seq, done.subscription_id)
-        return QueuePosition(*delivery_id(after)) if after else None
+            try:
+                await acknowledge_through(shared, queue_id, done)
+            except UnknownDelivery as error:
+                _log.warning("a stream begins anew: %s", error)
+                return None, True
+            return QueuePosition(done.seq, done.subscription_id), False
+        return QueuePosition(*delivery_id(after)) if after else None, False
     except ValueError as error:
         raise Invalid(str(error)) from None
+
+
+OUTERMOST: Final = "twigcast.send"
+"""Key of a scope that holds the server's own ``send``. After the first write the middleware around it adds nothing."""
+
+
+class Connection:
+    """A connection that sends one message after the other, without a task for each; calls ``failed`` if it cannot.
+
+    ASGI's ``send`` is a coroutine, but it waits only while the connection is full. So it is started at once, in any
+    context, and mostly finishes at once. If it waits, a task finishes it, and until then the connection is *busy*.
+    """
+
+    def __init__(self, send: Send, failed: Callable[[], None]) -> None:
+        self._send = send
+        self._failed = failed
+        self._rest: asyncio.Task[None] | None = None
+        self.error: BaseException | None = None
+        """The error of a failed message."""
+
+    @property
+    def busy(self) -> bool:
+        """Returns whether a message waits for the connection."""
+        return self._rest is not None
+
+    def begin(self, message: Message, sent: Callable[[], None] = lambda: None) -> None:
+        """Sends a message, in a task if the connection is full; must not be called while it is busy.
+
+        It raises nothing: an error concerns this connection, and the caller may have others to serve. ``sent`` is
+        called when the message is sent, now or later; never if that fails or is cancelled.
+        """
+        try:
+            steps = self._send(message).__await__()
+            waits_for = next(steps)
+        except StopIteration:
+            sent()
+            return
+        except (OSError, RuntimeError) as error:
+            self._fail(error)
+            return
+        self._rest = asyncio.ensure_future(_finish(_Rest(steps, waits_for)))
+        self._rest.add_done_callback(partial(self._finished, sent))
+
+    async def send(self, message: Message) -> None:
+        """Sends a message after the one that waits, and returns when it is sent. Raises what sending raises."""
+        while self._rest is not None:
+            await asyncio.wait([self._rest])
+        if self.error is None:
+            self.begin(message)
+        if self._rest is not None:
+            await asyncio.wait([self._rest])
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Cancels the message that waits."""
+        if self._rest is not None:
+            self._rest.cancel()
+
+    def _finished(self, sent: Callable[[], None], rest: asyncio.Task[None]) -> None:
+        self._rest = None
+        if rest.cancelled():
+            return
+        error = rest.exception()
+        if error is None:
+            sent()
+        else:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.error = error
+        self._failed()
+
+
+class _Rest:
+    """The rest of an awaitable that was started outside of a task."""
+
+    def __init__(self, steps: Generator[Any, Any, None], waits_for: Any) -> None:
+        self._steps = steps
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        try:
+            yield self._waits_for
+        except BaseException as error:
+            # Such as the cancellation of the task: the awaitable inside has to see it.
+            self._steps.throw(error)
+            raise
+        yield from self._steps
+
+
+async def _finish(rest: _Rest) -> None:
+    await rest
 
 
 def in_writes(deliveries: list[QueuedDelivery]) -> Iterator[list[QueuedDelivery]]:
@@ -148,6 +247,7 @@ class EventStream(Response):
         *,
         automatic: bool,
         bodies: bool,
+        restarts: bool = False,
     ) -> None:
         # Nothing is prepared as a Response would: head and body are sent below.
         self.status_code = 200
@@ -159,6 +259,7 @@ class EventStream(Response):
         self._position = position
         self._automatic = automatic
         self._bodies = bodies
+        self._restarts = restarts
         self._pump: asyncio.Task[None] | None = None
         self._connection: Connection
 
@@ -166,7 +267,7 @@ class EventStream(Response):
         """Sends until the client or the broker ends it."""
         with self._shared.streams.one_more(self._principal) as is_open:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await send(_body(_BEGIN))
+            await send(_body(_BEGIN + _RESTART if self._restarts else _BEGIN))
             self._connection = Connection(scope.get(OUTERMOST, send), self.stop)
             self._pump = asyncio.create_task(self._deliver())
             watch = asyncio.create_task(self._until_gone(receive))
@@ -188,9 +289,12 @@ class EventStream(Response):
     async def _deliver(self) -> None:
         connection = self._connection
         async for group in self._shared.broker.read_queue(self._queue_id, self._position, offer=self._deliver_at_once):
+            seeks = self._shared.broker.seek_count(self._queue_id)
+            if not group:
+                await connection.send(_body(_RESTART))
             for part in in_writes(group):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
-                self._handed_over(part)
+                self._handed_over(part, seeks)
 
     def _deliver_at_once(self, group: Sequence[QueuedDelivery]) -> bool:
         connection = self._connection
@@ -198,13 +302,14 @@ class EventStream(Response):
             return False
         # A delivery that has to wait is handed over only when it is written: its client may go away first.
         events = self._shared.envelopes.events(group, bodies=self._bodies)
-        connection.begin(_body(events), partial(self._handed_over, group))
+        seeks = self._shared.broker.seek_count(self._queue_id)
+        connection.begin(_body(events), partial(self._handed_over, group, seeks))
         return connection.error is None
 
-    def _handed_over(self, part: Sequence[QueuedDelivery]) -> None:
+    def _handed_over(self, part: Sequence[QueuedDelivery], seeks: int) -> None:
         self.idle = False
         if self._automatic:
-            self._shared.automatic_acks.handed_over(self._queue_id, part)
+            self._shared.automatic_acks.handed_over(self._queue_id, part, seeks)
         if tracing.is_on:
             tracing.handed_over(part, "stream")
 

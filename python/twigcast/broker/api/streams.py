@@ -51,11 +51,7 @@ class Streams:
 
     @contextmanager
     def one_more(self, principal: Principal) -> Iterator[Callable[[OpenStream], None]]:
-        """Counts a stream while it is open; the returned function registers it.
-
-        Raises:
-            TooMany: Its tenant has as many as it may.
-        """
+        """Counts a stream while it is open; the returned function registers it. Raises TooMany over the limit."""
         tenant_id, most = principal.tenant_id, principal.limits.streams_max
         if self._by_tenant.get(tenant_id, 0) >= most:
             raise TooMany(f"the limit is streams_max = {most:,} open streams of this tenant", 10)
@@ -118,10 +114,18 @@ class AutomaticAcks:
         self._broker = broker
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}
+        self._seeks: dict[int, int] = {}
+        """How often each of these queues had begun anew when they were sent."""
 
-    def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Records deliveries of a queue that were sent, in order."""
+    def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery], seeks: int) -> None:
+        """Records deliveries of a queue that were sent, in order; ``seeks`` as of :meth:`Broker.seek_count`."""
+        if seeks != self._broker.seek_count(queue_id):
+            return
         last = deliveries[-1].id.seq
+        if self._seeks.get(queue_id, seeks) != seeks:
+            self._moved.pop(queue_id, None)
+            self._resting.pop(queue_id, None)
+        self._seeks[queue_id] = seeks
         ids = self._moved.get(queue_id) or self._resting.pop(queue_id, None)
         if ids is None or ids[0].seq != last:
             ids = []
@@ -142,8 +146,10 @@ class AutomaticAcks:
             resting, self._resting = resting | moved, {}
         work: list[Awaitable[None]] = []
         if moved:
-            work.append(self._broker.acknowledge_queues({queue_id: ids[0].seq - 1 for queue_id, ids in moved.items()}))
-        work += [self._broker.acknowledge(queue_id, ids) for queue_id, ids in resting.items()]
+            marks = {queue_id: ids[0].seq - 1 for queue_id, ids in moved.items()}
+            work.append(self._broker.acknowledge_queues(marks, {queue_id: self._seeks[queue_id] for queue_id in marks}))
+        work += [self._broker.acknowledge(queue_id, ids, self._seeks[queue_id]) for queue_id, ids in resting.items()]
+        self._seeks = {queue_id: n for queue_id, n in self._seeks.items() if queue_id in self._resting}
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BrokerError):
                 # They are handed out again, as at-least-once allows.

@@ -13,19 +13,21 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
-from twigcast.broker.api.models.deliveries import EnvelopesOut
-from twigcast.broker.api.models.subscriptions import (
+from twigcast.broker.api.models import (
+    EnvelopesOut,
     ErrorOut,
     ErrorsOut,
     ReplacementIn,
+    SeekIn,
     Start,
     SubscriptionIn,
     SubscriptionOut,
     SubscriptionPatch,
     SubscriptionsOut,
+    delivery_id,
 )
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.errors import Conflict, Invalid, NotFound
+from twigcast.broker.errors import Conflict, Invalid, UnknownDelivery, UnknownObject
 from twigcast.broker.model import NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.query_check import check
 
@@ -111,7 +113,9 @@ async def patch_subscription(
             query=existing.query if body.query is None else body.query,
             namespaces=existing.namespaces if body.namespaces is None else body.namespaces,
             dialect=existing.dialect if body.dialect is None else body.dialect,
+            params=existing.params if body.params is None else body.params,
             delivery=settings,
+            overflow=body.overflow,
         )
     if body.state is not None:
         existing = await shared.broker.set_state(existing, SubscriptionState(body.state))
@@ -138,6 +142,17 @@ async def resume_subscription(key: PathName, principal: Subscriber, shared: Shar
     return SubscriptionOut.of(await shared.broker.set_state(existing, SubscriptionState.ACTIVE))
 
 
+@router.post("/{key}/seek", responses=problem_responses(404, 409, 422, 503, 507))
+async def seek(key: PathName, body: SeekIn, principal: Subscriber, shared: Shared) -> SubscriptionOut:
+    """Begins anew with a stored message, or with the next one.
+
+    All stored messages from there on are matched again and delivered; what came before counts as done. Open streams go
+    on from there by themselves. The subscription must have a subscriber of its own.
+    """
+    existing = await find(shared, principal, key)
+    return SubscriptionOut.of(await shared.broker.seek(existing, await seek_to(shared, principal, existing, body)))
+
+
 @router.get("/{key}/errors", responses=problem_responses(404))
 async def list_errors(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
@@ -148,11 +163,7 @@ async def list_errors(
     return ErrorsOut(errors=[ErrorOut.of(record) for record in records])
 
 
-@router.get(
-    "/{key}/deliveries",
-    response_model=EnvelopesOut,
-    responses=problem_responses(404),
-)
+@router.get("/{key}/deliveries", response_model=EnvelopesOut, responses=problem_responses(404))
 async def list_recent_deliveries(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:
@@ -166,33 +177,32 @@ async def list_recent_deliveries(
 
 
 async def find(shared: ApiContext, principal: Principal, key: str) -> StoredSubscription:
-    """Returns a subscription of the sender.
-
-    Raises:
-        NotFound: There is none.
-    """
+    """Returns a subscription of the sender; raises UnknownObject if there is none."""
     result = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
     if result is None:
-        raise NotFound(f"there is no subscription with the key {key!r}")
+        raise UnknownObject(f"there is no subscription with the key {key[:100]!r}")
     return result
 
 
 async def add(shared: ApiContext, principal: Principal, key: str, body: ReplacementIn) -> StoredSubscription:
     """Adds a subscription, or raises the error that refuses it."""
-    new = NewSubscription(
-        tenant_id=principal.tenant_id,
-        key=key,
-        query=body.query,
-        namespaces=body.namespaces,
-        dialect=body.dialect,
-        subscriber=body.subscriber,
-        delivery=await body.delivery.checked(shared.urls),
-        replay_from=await _replay_from(shared, principal, body.from_),
-    )
-    (outcome,) = await shared.broker.subscribe([new])
+    (outcome,) = await shared.broker.subscribe([await new_subscription(shared, principal, key, body)])
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+async def new_subscription(shared: ApiContext, principal: Principal, key: str, body: ReplacementIn) -> NewSubscription:
+    """Returns the subscription that a request describes, or raises the error that refuses it."""
+    delivery = await body.delivery.checked(shared.urls)
+    start = None if body.from_ is None else await _replay_from(shared, principal, body.from_, "from")
+    tenant_id = principal.tenant_id
+    return NewSubscription(
+        *(tenant_id, key, body.query, body.namespaces, body.dialect, body.subscriber, delivery),
+        replay_from=start,
+        overflow=body.overflow,
+        params=body.params,
+    )
 
 
 async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
@@ -202,13 +212,27 @@ async def replace(shared: ApiContext, existing: StoredSubscription, body: Replac
         query=body.query,
         namespaces=body.namespaces,
         dialect=body.dialect,
+        params=body.params,
         delivery=await body.delivery.checked(shared.urls),
+        overflow=body.overflow,
     )
 
 
-async def _replay_from(shared: ApiContext, principal: Principal, start: Start | None) -> int | None:
-    if start is None:
+async def seek_to(shared: ApiContext, principal: Principal, existing: StoredSubscription, body: SeekIn) -> int | None:
+    """Returns the message with which a subscription begins anew; ``None`` for the next one."""
+    if body.now:
         return None
+    if body.delivery is None:
+        return await _replay_from(shared, principal, body, "seek")
+    id_ = delivery_id(body.delivery)
+    if id_.subscription_id != existing.id or id_.seq > await asyncio.to_thread(shared.broker.store.last_seq):
+        last = await asyncio.to_thread(shared.broker.store.recent_deliveries, existing.id, 1)
+        raise UnknownDelivery.of(body.delivery, str(last[0].id) if last else None)
+    return id_.seq
+
+
+async def _replay_from(shared: ApiContext, principal: Principal, start: Start, field: str) -> int:
+    """Returns the sequence number of the first message from a start on, which a field of the body gives."""
     if start.seq is not None:
         return start.seq
     if start.after is not None:
@@ -217,13 +241,13 @@ async def _replay_from(shared: ApiContext, principal: Principal, start: Start | 
     if start.message is not None:
         message = await asyncio.to_thread(store.message_by_id, principal.tenant_id, start.message)
         if message is None:
-            raise NotFound(f"from: there is no message with the id {start.message!r}")
+            raise UnknownObject(f"{field}: there is no message with the id {start.message!r}")
         return message.seq
     if start.time is None or start.time.tzinfo is None:
-        raise Invalid("from: a time needs its offset from UTC, as in 2026-01-31T12:00:00Z")
+        raise Invalid(f"{field}: a time needs its offset from UTC, as in 2026-01-31T12:00:00Z")
     since = start.time.timestamp()
     if not math.isfinite(since):
-        raise Invalid("from: the time is out of range")
+        raise Invalid(f"{field}: the time is out of range")
     # Read first: a message that comes in between is newer than both.
     next_seq = await asyncio.to_thread(store.last_seq) + 1
     first = await asyncio.to_thread(store.first_seq_since, principal.tenant_id, since)
@@ -234,4 +258,5 @@ def _warnings(subscription: StoredSubscription) -> tuple[str, ...]:
     if subscription.dialect == "xquery":
         # There are none, and checking would mean to call Saxon.
         return ()
-    return check(subscription.query, namespaces=subscription.namespaces, dialect=subscription.dialect).warnings
+    s = subscription
+    return check(s.query, namespaces=s.namespaces, dialect=s.dialect, params=s.params).warnings

@@ -17,11 +17,11 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.context import ApiContext, check_name, context_of
-from twigcast.broker.api.deliveries import acknowledge_through, queue_of
-from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.deliveries import acknowledge_each, acknowledge_through, queue_of
+from twigcast.broker.api.models import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.model import QueuePosition
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 
@@ -43,7 +43,7 @@ async def deliveries(websocket: WebSocket) -> None:
         check_name(subscriber)
         principal = await admit(websocket, subscriber, parameters.get("ticket"))
         queue = await queue_of(shared, principal, subscriber)
-        position = await begin(shared, queue.id, parameters.get("last_event_id"), parameters.get("after"))
+        position, _ = await begin(shared, queue.id, parameters.get("last_event_id"), parameters.get("after"))
         with shared.streams.one_more(principal) as is_open:
             await websocket.accept()
             socket = _Socket(shared, websocket, queue.id, position, parameters)
@@ -96,12 +96,13 @@ class _Socket:
     async def _send(self) -> None:
         shared, queue_id, send = self._shared, self._queue_id, self._websocket.send
         async for group in shared.broker.read_queue(queue_id, self._position):
+            seeks = shared.broker.seek_count(queue_id)
             for part in in_writes(group):
                 for delivery in part:
                     text = shared.envelopes.json(delivery, bodies=self._bodies).decode()
                     await send({"type": "websocket.send", "text": text})
                 if self._automatic:
-                    shared.automatic_acks.handed_over(queue_id, part)
+                    shared.automatic_acks.handed_over(queue_id, part, seeks)
                 tracing.handed_over(part, "websocket")
 
     async def _read(self) -> None:
@@ -117,7 +118,7 @@ class _Socket:
             asked = orjson.loads(text)
             if isinstance(asked, dict) and asked.keys() == {"ack"} and isinstance(asked["ack"], list):
                 ids = [delivery_id(str(item)) for item in asked["ack"]]
-                await self._shared.broker.acknowledge(self._queue_id, ids)
+                await acknowledge_each(self._shared, self._queue_id, ids)
             elif isinstance(asked, dict) and asked.keys() == {"up_to"}:
                 await acknowledge_through(self._shared, self._queue_id, delivery_id(str(asked["up_to"])))
             else:

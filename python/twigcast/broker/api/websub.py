@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from twigcast.broker.api.atom import base_url
+from twigcast.broker.api.bodies import read_form
 from twigcast.broker.api.context import Shared
 from twigcast.broker.delivery.websub_hub import WebSubHub
-from twigcast.broker.errors import Invalid, NotFound, TooLarge, TooMany, UrlRefused
+from twigcast.broker.errors import Invalid, TooLarge, TooMany, UnknownObject, UrlRefused
 from twigcast.broker.feed_addresses import HUB_PATH
 
 FORM: Final = "application/x-www-form-urlencoded"
@@ -62,11 +63,7 @@ def websub_router(hub: WebSubHub) -> APIRouter:
     router = APIRouter(tags=["feeds"])
 
     @router.post(
-        HUB_PATH,
-        status_code=202,
-        responses=_RESPONSES,
-        response_class=PlainTextResponse,
-        openapi_extra=_DESCRIPTION,
+        HUB_PATH, status_code=202, responses=_RESPONSES, response_class=PlainTextResponse, openapi_extra=_DESCRIPTION
     )
     async def ask_hub(request: Request, shared: Shared) -> Response:
         """Subscribes to a feed, ends a subscription, or announces news of a polled source (W3C WebSub)."""
@@ -74,7 +71,7 @@ def websub_router(hub: WebSubHub) -> APIRouter:
             return PlainTextResponse(f"the request must have the type {FORM}", 415)
         try:
             form = parse_qs(
-                (await _body(request)).decode("utf-8"),
+                (await read_form(request, _BODY_BYTES_MAX)).decode("utf-8"),
                 keep_blank_values=True,
                 max_num_fields=_FIELDS_MAX,
                 errors="strict",
@@ -86,19 +83,10 @@ def websub_router(hub: WebSubHub) -> APIRouter:
             return PlainTextResponse("the form cannot be read; it must be in UTF-8", 400)
         except (Invalid, UrlRefused) as error:
             return PlainTextResponse(error.reason, 400)
-        except NotFound as error:
+        except UnknownObject as error:
             return PlainTextResponse(error.reason, 404)
         except TooMany as error:
             return PlainTextResponse(error.reason, 429, {"Retry-After": str(round(error.retry_after or 1))})
         return PlainTextResponse("accepted\n", 202)
 
     return router
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _BODY_BYTES_MAX:
-            raise TooLarge(f"the form is longer than {_BODY_BYTES_MAX:,} bytes")
-    return bytes(body)

@@ -124,12 +124,7 @@ class Activity:
             await asyncio.sleep(SECONDS)
 
     def samples(self, tenant_id: int | None, after: int = 0) -> list[Sample]:
-        """Returns the activity of one tenant or of all.
-
-        Args:
-            tenant_id: ``None`` for all.
-            after: Only samples with larger numbers are returned.
-        """
+        """Returns the activity of one tenant (``None``: of all), as samples with larger numbers than ``after``."""
         readings = list(self._readings)
         return [
             _sample(earlier, later, tenant_id) for earlier, later in itertools.pairwise(readings) if later[0] > after

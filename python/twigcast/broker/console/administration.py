@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import administration as api
-from twigcast.broker.api.models.administration import TenantIn, TokenIn
+from twigcast.broker.api.models import TenantIn, TokenIn
 from twigcast.broker.config import TenantLimits
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import FormFields, invalid
+from twigcast.broker.console.forms import FormFields, validated
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.errors import Conflict, Invalid, NotFound
+from twigcast.broker.errors import Conflict, Invalid, UnknownObject
 from twigcast.broker.model import Scope, Tenant
 from twigcast.errors import TwigcastError
 
@@ -56,10 +55,8 @@ async def add_token(request: PageRequest) -> Response:
         chosen = [scope for scope in Scope if form.has(f"scope_{scope.value}")]
         if not chosen:
             raise Invalid("choose what the token permits")
-        body = TokenIn.model_validate({"name": form.line("name"), "scopes": chosen})
+        body = validated(TokenIn, {"name": form.line("name"), "scopes": chosen})
         created = await api.create_token(body, request.principal, request.context)
-    except ValidationError as error:
-        return await _tokens_page(request, invalid(error))
     except TwigcastError as error:
         return await _tokens_page(request, error)
     request.session.new_token = created.token
@@ -71,7 +68,7 @@ async def delete_token(request: PageRequest) -> Response:
     number = request.form.number("id", 0)
     existing = await request.read(request.store.tokens, request.tenant_id)
     if all(token.id != number for token in existing):
-        raise NotFound("there is no such token any more")
+        raise UnknownObject("there is no such token any more")
     if number == request.principal.token.id:
         raise Conflict("you are signed in with this token; sign in with another one to delete it")
     await request.context.broker.change(lambda transaction: transaction.delete_token(number))
@@ -93,14 +90,14 @@ async def _tenants_page(request: PageRequest, form: FormFields, error: TwigcastE
     results = await request.read(request.store.tenants)
     counts = {tenant.id: await request.read(request.store.subscription_count, tenant.id) for tenant in results}
     defaults = {name: getattr(request.context.settings, name) for name in TenantLimits.model_fields}
-    reported = {name: field.description for name, field in TenantLimits.model_fields.items()}
+    descriptions = {name: field.description for name, field in TenantLimits.model_fields.items()}
     return request.page(
         "tenants.html",
         200 if error is None else 422,
         tenants=results,
         counts=counts,
         defaults=defaults,
-        told=reported,
+        descriptions=descriptions,
         form=form,
         error=error,
     )
@@ -110,10 +107,8 @@ async def add_tenant(request: PageRequest) -> Response:
     """Makes a tenant."""
     request.principal.require_operator()
     try:
-        body = TenantIn.model_validate({"name": request.form.line("name")})
+        body = validated(TenantIn, {"name": request.form.line("name")})
         await api.create_tenant(body, request.principal, request.context)
-    except ValidationError as error:
-        return await _tenants_page(request, request.form, invalid(error))
     except TwigcastError as error:
         return await _tenants_page(request, request.form, error)
     return request.go(pages.link("/tenants"), f"The tenant {body.name} is there. View it to make its first token.")
@@ -125,9 +120,9 @@ async def set_limits(request: PageRequest) -> Response:
     tenant = await _tenant(request)
     limits = {name: request.form.number(name, 0) for name in TenantLimits.model_fields if request.form.line(name)}
     try:
-        TenantLimits.model_validate(limits)
-    except ValidationError as error:
-        return await _tenants_page(request, request.form, invalid(error))
+        validated(TenantLimits, limits)
+    except TwigcastError as error:
+        return await _tenants_page(request, request.form, error)
     await request.context.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, limits))
     request.context.authenticator.forget()
     await request.context.broker.tenants_changed()
@@ -149,4 +144,4 @@ async def _tenant(request: PageRequest) -> Tenant:
     for tenant in await request.read(request.store.tenants):
         if tenant.id == number:
             return tenant
-    raise NotFound("there is no such tenant")
+    raise UnknownObject("there is no such tenant")

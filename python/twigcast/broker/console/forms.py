@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from twigcast.broker.errors import Invalid, TooLarge
+from twigcast.broker.api.bodies import read_form
+from twigcast.broker.config import first_mistake
+from twigcast.broker.errors import Invalid
+from twigcast.errors import InvalidContext
 from twigcast.reading.text import half_pair
+from twigcast.registration import Params
+from twigcast.subscription_items import checked_params
 
 FORM_BYTES_MAX: Final = 4 << 20
 """Bytes of one form: a query and a DTD, percent-encoded."""
@@ -35,11 +41,7 @@ class FormFields:
         return self.text(name).strip()
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
-        """Returns a whole number within bounds; the default if the field is empty.
-
-        Raises:
-            Invalid: It is no number.
-        """
+        """Returns a whole number within bounds, the default if the field is empty; raises Invalid if it is none."""
         text = self.line(name)
         if not text:
             return default
@@ -52,25 +54,49 @@ class FormFields:
         return bool(self.fields.get(name))
 
 
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list."""
+
+    items: list[T]
+    is_first: bool
+    has_next: bool
+
+
+async def turn(
+    size: int, past: P | None, back: P | None, read: Callable[[P | None, P | None, int], Awaitable[list[T]]]
+) -> Page[T]:
+    """Returns the page after one entry or before another; ``read`` reads after the first, or back from the second."""
+    if back is not None:
+        results = await read(None, back, size + 1)
+        if len(results) > size:
+            return Page(results[:size][::-1], is_first=False, has_next=True)
+        # Less than a page is left: that is the first one.
+        past = None
+    results = await read(past, None, size + 1)
+    return Page(results[:size], is_first=past is None, has_next=len(results) > size)
+
+
+def positions(form: FormFields) -> tuple[int | None, int | None]:
+    """Returns the positions in a form for a list whose newest entry comes first: before one entry, or after one."""
+    return form.number("before", 0) or None, form.number("after", 0) or None
+
+
 def query_of(request: Request) -> FormFields:
     """Returns the query string of a request."""
     return FormFields(_clean(dict(request.query_params)))
 
 
 async def form_of(request: Request) -> FormFields:
-    """Returns the form that a request carries.
-
-    Raises:
-        Invalid: It is no form.
-        TooLarge: It is too long.
-    """
+    """Returns the form that a request carries; raises Invalid if it is none, and TooLarge if it is too long."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise Invalid("a form was expected")
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > FORM_BYTES_MAX:
-            raise TooLarge(f"the form has more than {FORM_BYTES_MAX >> 20} MiB")
+    data = await read_form(request, FORM_BYTES_MAX)
     try:
         fields = dict(parse_qsl(data.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS_MAX))
     except ValueError:
@@ -85,11 +111,12 @@ def _clean(fields: dict[str, str]) -> dict[str, str]:
     return fields
 
 
-def invalid(error: ValidationError) -> Invalid:
-    """Returns the first mistake in a form, for people."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return Invalid(f"{field}: {first['msg']}".lstrip(": "))
+def validated(model: type[M], fields: Mapping[str, Any]) -> M:
+    """Returns fields as the API accepts them; raises Invalid with the first mistake, for people."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise Invalid(first_mistake(error)) from None
 
 
 # Namespaces -----------------------------------------------------------------------------------------------------------
@@ -100,11 +127,7 @@ _DECLARATION: Final = re.compile(
 
 
 def namespaces_of(text: str) -> dict[str, str]:
-    """Returns namespaces as they are typed, one a line: ``prefix = uri``, or as in XML: ``xmlns:prefix="uri"``.
-
-    Raises:
-        Invalid: A line is no declaration.
-    """
+    """Returns namespaces as they are typed, one a line: ``prefix = uri``, or as in XML: ``xmlns:prefix="uri"``."""
     results: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -117,6 +140,34 @@ def namespaces_of(text: str) -> dict[str, str]:
             raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")
         results[prefix] = declared["uri"]
     return results
+
+
+def params_of(text: str) -> dict[str, Any]:
+    """Returns the values of parameters as they are typed, one a line: ``name = value``, the value a text or JSON."""
+    results: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        name, equals, written = (part.strip() for part in line.partition("="))
+        if not (name and equals):
+            raise Invalid(f"line {number} of the parameters must be: name = value")
+        if name in results:
+            raise Invalid(f"line {number} of the parameters gives {name!r} a value again")
+        try:
+            results[name] = json.loads(written)
+        except (ValueError, RecursionError):
+            results[name] = written
+    try:
+        return dict(checked_params(results))
+    except TypeError as error:
+        raise Invalid(str(error)) from None
+    except InvalidContext as error:
+        raise Invalid(error.reason) from None
+
+
+def params_as_text(params: Params) -> str:
+    """Returns the values of parameters as they are typed."""
+    return "\n".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in sorted(params.items()))
 
 
 def namespaces_as_text(namespaces: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
-from twigcast.broker.console.markup import MarkupToken, TokenPart, parts, tokens
+from twigcast.markup import UNSEEN, MarkupToken, TokenPart, parts, tokens
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
@@ -33,17 +33,13 @@ DEPTH_MAX: Final = 16
 MARKED_MAX: Final = 500
 """Selected nodes that are marked."""
 
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-)
-
 
 class HighlightSpan(NamedTuple):
     """A range of characters that are shown in one way."""
 
     text: str
     kind: str
-    """As in :class:`~twigcast.broker.console.markup.TokenPart`, or ``unseen``: ``text`` is the code of a character."""
+    """As in :class:`twigcast.markup.TokenPart`, or ``unseen``: ``text`` is the code of a character."""
     depth: int = 0
     """Number of the selected nodes around it."""
     first_of: int | None = None
@@ -76,13 +72,7 @@ class MessageLayout:
 
 
 def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> MessageLayout:
-    """Returns a message laid out, with nodes marked in it.
-
-    Args:
-        text: The message.
-        nodes: Selected nodes, with positions in bytes of ``text`` as UTF-8.
-        rows_max: Number of rows that are shown.
-    """
+    """Returns a message laid out, with nodes (whose positions are bytes of the text as UTF-8) marked in it."""
     marks = _Marks(text, nodes[:MARKED_MAX])
     line_starts = [0, *(result.end() for result in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
     rows: list[LayoutRow] = []
@@ -225,7 +215,7 @@ def visible(span: HighlightSpan) -> Iterator[HighlightSpan]:
     """Yields a span with its invisible characters replaced by their codes."""
     at = 0
     first = span.first_of
-    for result in _UNSEEN.finditer(span.text):
+    for result in UNSEEN.finditer(span.text):
         if result.start() > at:
             yield HighlightSpan(span.text[at : result.start()], span.kind, span.depth, first)
             first = None

@@ -7,18 +7,18 @@ from typing import Final
 from starlette.responses import Response
 from starlette.routing import Route
 
+from twigcast.broker.api import messages as api
 from twigcast.broker.console import pages
-from twigcast.broker.console.commands import first_message
+from twigcast.broker.console.forms import positions, turn
 from twigcast.broker.console.highlighting import lay_out
 from twigcast.broker.console.overlay import route_of
-from twigcast.broker.console.paging import positions, turn
+from twigcast.broker.console.pages import first_message
 from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import find, query_input_of
 from twigcast.broker.console.workbench import account_of
-from twigcast.broker.errors import NotFound
-from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.records import MessageSummary
+from twigcast.broker.errors import UnknownObject
+from twigcast.broker.model import MessageSummary, StoredMessage
 from twigcast.errors import TwigcastError
 
 PAGE: Final = 50
@@ -72,7 +72,7 @@ async def search(request: PageRequest) -> Response:
     if result is None and requested.isascii() and requested.isdigit() and len(requested) < 19:
         result = await request.read(request.store.message, request.tenant_id, int(requested))
     if result is None:
-        raise NotFound(f"there is no message with the id or number {requested[:100]!r}, or not any more")
+        raise UnknownObject(f"there is no message with the id or number {requested[:100]!r}, or not any more")
     return request.go(pages.link("/messages/one", seq=result.seq))
 
 
@@ -103,16 +103,8 @@ async def one(request: PageRequest) -> Response:
 
 
 async def find_message(request: PageRequest) -> StoredMessage:
-    """Returns the requested message.
-
-    Raises:
-        NotFound: There is none.
-    """
-    seq = request.form.number("seq", 0)
-    result = await request.read(request.store.message, request.tenant_id, seq)
-    if result is None:
-        raise NotFound(f"there is no message {seq}, or not any more")
-    return result
+    """Returns the requested message; raises UnknownObject if there is none."""
+    return await api.find_message(request.context, request.tenant_id, request.form.number("seq", 0))
 
 
 async def download(request: PageRequest) -> Response:

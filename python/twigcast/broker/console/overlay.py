@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.models.overlay import OverlayOut, RouteOut
+from twigcast.broker.api.models import OverlayOut, RouteOut
 from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import StoreUnavailable

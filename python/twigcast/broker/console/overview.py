@@ -10,10 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.commands import first_message
+from twigcast.broker.console.pages import first_message
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.model import Source, SubscriptionState
-from twigcast.broker.store.records import Statistics
+from twigcast.broker.model import Source, Statistics, SubscriptionState
 from twigcast.broker.store.store import Store
 
 LATEST: Final = 8
@@ -60,10 +59,7 @@ async def live(request: PageRequest) -> Response:
     latest = await request.read(request.store.message_summaries, request.tenant_id, after=after, limit=LATEST)
     answer: dict[str, Any] = {"samples": [sample.as_dict() for sample in samples]}
     if latest:
-        answer |= {
-            "newest": latest[0].seq,
-            "rows": request.fragment("message_rows.html", messages=latest, new=True),
-        }
+        answer |= {"newest": latest[0].seq, "rows": request.fragment("message_rows.html", messages=latest, new=True)}
     if request.form.has("totals"):
         statistics = await request.read(request.store.statistics, request.tenant_id)
         answer["totals"] = {name: pages.number(getattr(statistics, name)) for name in Statistics.__slots__}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 import jinja2
 from markupsafe import Markup
+from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.console.highlighting import HighlightSpan, visible
@@ -132,6 +134,28 @@ def link(path: str, /, **query: object) -> str:
 
 
 # Static files ---------------------------------------------------------------------------------------------------------
+
+
+def base_url(request: Request) -> str:
+    """Returns the broker's address, as the browser uses it."""
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+def first_message(request: Request) -> str:
+    """Returns a command that publishes a message."""
+    body = '<alert id="1"><area>harbour</area><severity>high</severity><text>Storm surge tonight</text></alert>'
+    return (
+        f"curl {base_url(request)}/messages \\\n  -H 'Authorization: Bearer YOUR-TOKEN' \\\n"
+        f"  -H 'Content-Type: application/xml' \\\n  -d {shlex.quote(body)}"
+    )
+
+
+def pull(request: Request, subscriber: str) -> str:
+    """Returns a command that pulls the deliveries of a subscriber."""
+    return (
+        f"curl -G {base_url(request)}/deliveries \\\n  -H 'Authorization: Bearer YOUR-TOKEN' \\\n"
+        f"  --data-urlencode {shlex.quote('subscriber=' + subscriber)} -d wait=20"
+    )
 
 
 @cache

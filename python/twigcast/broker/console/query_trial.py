@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
 from twigcast.broker.model import StoredMessage
+from twigcast.broker.stored_places import explain_stored, nodes_of_stored
 from twigcast.errors import (
     MissingExtra,
     QueryError,
@@ -23,11 +24,10 @@ from twigcast.errors import (
     UnsupportedQuery,
     caret,
 )
-from twigcast.explanation import explain
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
-from twigcast.registration import Dialect
+from twigcast.registration import Dialect, Params, Subscription
 from twigcast.subscriptions import SubscriptionSet
 
 SECONDS_MAX: Final = 2.0
@@ -58,6 +58,7 @@ class QueryInput:
     query: str
     namespaces: Mapping[str, str]
     dialect: Dialect = "xpath"
+    params: Params = field(default_factory=dict)
 
 
 # Checking -------------------------------------------------------------------------------------------------------------
@@ -89,7 +90,10 @@ def check_query(query_input: QueryInput, limits: Limits) -> QueryCheckView:
             None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", query_input.query)
         )
     try:
-        return QueryCheckView(check(query_input.query, namespaces=query_input.namespaces, dialect=query_input.dialect))
+        asked = query_input
+        return QueryCheckView(
+            check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect, params=asked.params)
+        )
     except QueryError as error:
         return QueryCheckView(None, error)
     except MissingExtra as error:
@@ -127,11 +131,7 @@ class QueryTrial:
 
 
 def try_on(query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
-    """Tries a query on messages, in their order, within bounds of time and size.
-
-    Raises:
-        QueryError: It is no query.
-    """
+    """Tries a query on messages, in their order, within bounds of time and size; raises QueryError."""
     engine = _engine(query_input, limits)
     until = time.monotonic() + SECONDS_MAX
     remaining = BYTES_MAX
@@ -148,7 +148,7 @@ def _engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         return SubscriptionSet(
-            [("q", query_input.query)],
+            [Subscription("q", query_input.query, params=query_input.params)],
             namespaces=query_input.namespaces,
             dialect=query_input.dialect,
             limits=_bounded(limits),
@@ -162,7 +162,7 @@ def _bounded(limits: Limits) -> Limits:
 
 def _try(engine: SubscriptionSet, message: StoredMessage) -> MessageTrial:
     try:
-        match = engine.match(message.xml)
+        match = engine.match(message.with_ids)
     except TwigcastError as error:
         return MessageTrial(message, "odd", str(error))
     if match.undecided:
@@ -177,7 +177,7 @@ class ExplanationLine(NamedTuple):
     """A line of an explanation."""
 
     depth: int
-    kind: Literal["holds", "fails", "told"]
+    kind: Literal["holds", "fails", "note"]
     text: str
     aside: str = ""
 
@@ -198,24 +198,24 @@ class MessageReport:
     """Why a part is missing."""
 
 
-def account(query_input: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
-    """Returns everything about a query and one message.
-
-    Raises:
-        QueryError: It is no query.
-        RejectedMessage: The message cannot be processed.
-    """
+def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> MessageReport:
+    """Returns everything about a query and one message; raises QueryError, or RejectedMessage."""
     engine = _engine(query_input, limits)
-    bounded = _bounded(limits)
+    xml, text = message.with_ids, as_text(message.xml)
     try:
-        outcome = explain(
-            query_input.query, xml, namespaces=query_input.namespaces, dialect=query_input.dialect, limits=bounded
+        outcome = explain_stored(
+            query_input.query,
+            message,
+            namespaces=query_input.namespaces,
+            dialect=query_input.dialect,
+            limits=_bounded(limits),
+            params=query_input.params,
         )
-        nodes = engine.nodes(xml, "q")
+        nodes = nodes_of_stored(engine.nodes(xml, "q"), message)
         result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:
-        return MessageReport(False, as_text(xml), (), None, (), error.reason)
-    text = nodes[0].message.decode("utf-8", "replace") if nodes else as_text(xml)
+        return MessageReport(False, text, (), None, (), error.reason)
+    text = nodes[0].message.decode("utf-8", "replace") if nodes else text
     return MessageReport(
         outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
     )
@@ -244,7 +244,7 @@ def _explanation_lines(rendered: Iterable[str]) -> list[ExplanationLine]:
         depth = min(max((len(line) - len(text)) // 2 - 1, 0), 6)
         kind = _SIGNS.get(text[:2])
         if kind is None:
-            result.append(ExplanationLine(depth, "told", text))
+            result.append(ExplanationLine(depth, "note", text))
             continue
         reported, _, aside = text[2:].partition("  (")
         result.append(ExplanationLine(depth, kind, reported, f"({aside}" if aside else ""))

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
+import secrets
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,8 +25,7 @@ from twigcast.broker.api.context import ApiContext, context_of
 from twigcast.broker.console import pages
 from twigcast.broker.console.activity import Activity
 from twigcast.broker.console.forms import FormFields, form_of, query_of
-from twigcast.broker.console.sessions import SignInSession, SignInSessions
-from twigcast.broker.errors import BrokerError, Forbidden, NotFound, Unauthorized
+from twigcast.broker.errors import BrokerError, Forbidden, Unauthorized, UnknownObject
 from twigcast.broker.model import Scope, Tenant
 from twigcast.broker.store.store import Store
 from twigcast.errors import InternalError, TwigcastError
@@ -31,6 +36,80 @@ T = TypeVar("T")
 _log = logging.getLogger("twigcast.console")
 
 STATUS_OF_USER_ERRORS: Final = 422
+
+IDLE_SECONDS: Final = 12 * 3600.0
+"""Time without use after which a session ends."""
+
+LIFE_SECONDS: Final = 7 * 24 * 3600.0
+"""Time after which a session ends in any case."""
+
+SESSIONS_MAX: Final = 10_000
+"""Number of sessions at one time; beyond it the one that was not used for longest ends."""
+
+
+@dataclass(slots=True)
+class SignInSession:
+    """A sign-in."""
+
+    token_digest: bytes
+    """Digest of the token that it began with."""
+    started: float
+    used: float
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    """Token that every change must carry."""
+    tenant_id: int | None = None
+    """The tenant that an administrator of the broker has switched to; ``None`` for the one of the token."""
+    notice: str | None = None
+    """Notice at the top of the next page."""
+    new_token: str | None = field(default=None, repr=False)
+    """A new token, to be shown once."""
+
+    def permits(self, csrf: str) -> bool:
+        """Returns whether a change carries the right token."""
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
+
+
+class SignInSessions:
+    """The sessions of one broker, in memory. The id is a random cookie, of which only the digest is kept."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[bytes, SignInSession] = OrderedDict()
+
+    def start(self, token_digest: bytes) -> str:
+        """Begins a session, and returns the value of its cookie."""
+        cookie = secrets.token_urlsafe(32)
+        now = self._clock()
+        with self._lock:
+            self._sessions[_digest(cookie)] = SignInSession(token_digest, now, now)
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+        return cookie
+
+    def find(self, cookie: str) -> SignInSession | None:
+        """Returns the session of a cookie, if it has not ended."""
+        key = _digest(cookie)
+        now = self._clock()
+        with self._lock:
+            session = self._sessions.get(key)
+            if session is None:
+                return None
+            if now - session.used > IDLE_SECONDS or now - session.started > LIFE_SECONDS:
+                del self._sessions[key]
+                return None
+            session.used = now
+            self._sessions.move_to_end(key)
+            return session
+
+    def end(self, cookie: str) -> None:
+        """Ends a session."""
+        with self._lock:
+            self._sessions.pop(_digest(cookie), None)
+
+
+def _digest(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(slots=True)
@@ -142,14 +221,7 @@ class PageAdmission:
     def route(
         self, path: str, handler: Handler, *, change: bool = False, scope: Scope | None = Scope.SUBSCRIBE
     ) -> Route:
-        """Returns the route of a page, or of a change.
-
-        Args:
-            path: Path below ``/console``; ``/`` is the first page.
-            handler: Answers.
-            change: Whether it changes something, and so is a submitted form.
-            scope: The scope that it needs.
-        """
+        """Returns the route of a page below ``/console``, or of a change (a submitted form), which needs a scope."""
 
         async def endpoint(request: Request) -> Response:
             return await self._answer(request, handler, change, scope)
@@ -225,4 +297,6 @@ def _failure(request: Request, page_request: PageRequest | None, error: Twigcast
         return pages.html(pages.render("refused.html", {"status": status, "reason": str(error)}), status)
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 503: "The store does not answer"}
     title = titles.get(status, "That did not work")
-    return page_request.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))
+    return page_request.page(
+        "error.html", status, title=title, reason=str(error), missing=isinstance(error, UnknownObject)
+    )

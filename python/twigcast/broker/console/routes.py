@@ -14,6 +14,7 @@ from starlette.routing import Route
 from twigcast.broker.api.context import ApiContext
 from twigcast.broker.console import (
     administration,
+    consumers,
     failures,
     messages,
     overlay,
@@ -26,20 +27,17 @@ from twigcast.broker.console import (
 )
 from twigcast.broker.console.activity import CounterSnapshot, Latency, Tally
 from twigcast.broker.console.requests import Console, PageAdmission, PageRequest
-from twigcast.broker.errors import NotFound
+from twigcast.broker.errors import UnknownObject
 
 _A_YEAR = 365 * 86_400
 
 
 def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
-    """Returns the pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
-
-    Args:
-        pushed: Returns the number of deliveries sent through channels.
-    """
+    """Returns the pages, to be included in the application; ``pushed`` counts the deliveries sent through channels."""
     admission = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
-    for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
+    subjects = (sign_in, overview, workbench, messages, subscriptions, consumers, sources, overlay, failures)
+    for subject in (*subjects, administration):
         routes += subject.routes(admission)
 
     # Last, since they match every remaining path.
@@ -81,7 +79,7 @@ async def _to_first_page(_: Request) -> Response:
 
 
 async def _missing(request: PageRequest) -> Response:
-    raise NotFound(f"there is no page {request.http.url.path[:100]!r}")
+    raise UnknownObject(f"there is no page {request.http.url.path[:100]!r}")
 
 
 async def _static(request: Request) -> Response:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.models.administration import SourceIn
-from twigcast.broker.api.sources import put_source
+from twigcast.broker.api import sources as api
+from twigcast.broker.api.models import SourceIn
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import FormFields, invalid
+from twigcast.broker.console.forms import FormFields, validated
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.errors import Conflict, Invalid, NotFound
-from twigcast.broker.model import Scope, Source
-from twigcast.broker.store.records import MessageSummary
+from twigcast.broker.errors import Conflict, Invalid
+from twigcast.broker.model import MessageSummary, Scope, Source
 from twigcast.errors import TwigcastError
 
 LOOKED_AT: Final = 1_000
@@ -31,11 +28,20 @@ LATELY_SECONDS: Final = 3_600.0
 KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder of files over HTTP"}
 """The kinds of source that are polled."""
 
+UPDATE_MODES: Final = {
+    "ignore": "Published once",
+    "updated": "Again with a later date",
+    "content": "Again with other content",
+}
+"""What is done with entries that change under their id."""
+
 
 def routes(admission: PageAdmission) -> list[Route]:
     """Returns the routes of these pages."""
     return [
         admission.route("/sources", listing),
+        admission.route("/sources/one", one),
+        admission.route("/sources/change", change, change=True, scope=Scope.ADMIN),
         admission.route("/sources/add", add, change=True, scope=Scope.ADMIN),
         admission.route("/sources/pause", pause, change=True, scope=Scope.ADMIN),
         admission.route("/sources/resume", resume, change=True, scope=Scope.ADMIN),
@@ -60,18 +66,49 @@ async def _page(request: PageRequest, form: FormFields, error: TwigcastError | N
         rates=rates,
         others=sorted(rates.keys() - existing),
         kinds=KINDS,
+        update_modes=UPDATE_MODES,
         form=form,
         error=error,
     )
 
 
-def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
-    """Returns the messages a minute of each source that published in the last hour.
+async def one(request: PageRequest) -> Response:
+    """Shows a source with the reports of its last polls."""
+    name = request.form.text("name")
+    source = await api.find(request.context, request.principal, name)
+    return _source_page(request, source, request.form)
 
-    Args:
-        latest: Up to ``LOOKED_AT`` messages, the newest first.
-        now: Seconds since the epoch.
-    """
+
+def _source_page(
+    request: PageRequest, source: Source, form: FormFields, error: TwigcastError | None = None
+) -> Response:
+    reports = source.state.get("reports") or []
+    return request.page(
+        "source.html",
+        200 if error is None else 422,
+        source=source,
+        reports=reports,
+        kinds=KINDS,
+        update_modes=UPDATE_MODES,
+        form=form,
+        error=error,
+    )
+
+
+async def change(request: PageRequest) -> Response:
+    """Changes how a feed is polled."""
+    source = await _find(request)
+    try:
+        kept = {"kind": source.kind, "url": source.url, "dtd": source.dtd, "paused": source.paused}
+        body = validated(SourceIn, kept | _settings(request.form, source.interval))
+        await api.put_source(source.name, body, request.principal, request.context, Response())
+    except TwigcastError as error:
+        return _source_page(request, source, request.form, error)
+    return request.go(pages.link("/sources/one", name=source.name), "Changed; it is polled within the next seconds.")
+
+
+def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
+    """Returns the messages a minute of each source in the last hour, from the ``LOOKED_AT`` latest, newest first."""
     counted = [message for message in latest if now - message.received <= LATELY_SECONDS]
     # If the last hour has more messages than these, they cover a shorter time.
     span = LATELY_SECONDS
@@ -91,63 +128,49 @@ async def add(request: PageRequest) -> Response:
         if await request.read(request.store.source, request.tenant_id, name) is not None:
             raise Conflict(f"there is a source {name!r} already")
         body = _body(form)
-        await put_source(name, body, request.principal, request.context, Response())
+        await api.put_source(name, body, request.principal, request.context, Response())
     except TwigcastError as error:
         return await _page(request, form, error)
     return request.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")
 
 
 def _body(form: FormFields) -> SourceIn:
-    try:
-        return SourceIn.model_validate(
-            {
-                "kind": form.line("kind"),
-                "url": form.line("url") or None,
-                "interval": form.number("interval", 300),
-                "dtd": form.text("dtd").strip() or None,
-            }
-        )
-    except ValidationError as error:
-        raise invalid(error) from None
+    fields = {
+        "kind": form.line("kind"),
+        "url": form.line("url") or None,
+        "dtd": form.text("dtd").strip() or None,
+    }
+    return validated(SourceIn, fields | _settings(form, 300))
+
+
+def _settings(form: FormFields, interval: float) -> dict[str, Any]:
+    """Returns the settings of polling in a form."""
+    return {
+        "interval": form.number("interval", 0) or interval,
+        "updates": form.line("updates") or "ignore",
+        "follow": form.text("follow").replace(",", " ").split(),
+        "follow_hosts": form.text("follow_hosts").replace(",", " ").split(),
+    }
 
 
 async def _find(request: PageRequest) -> Source:
-    name = request.form.text("name")
-    result = await request.read(request.store.source, request.tenant_id, name)
-    if result is None:
-        raise NotFound(f"there is no source {name[:100]!r}")
-    return result
+    return await api.find(request.context, request.principal, request.form.text("name"))
 
 
 async def pause(request: PageRequest) -> Response:
     """Stops polling a source."""
-    result = await _set_paused(request, paused=True)
+    result = await api.set_paused(request.context, await _find(request), paused=True)
     return request.go(pages.link("/sources"), f"{result.name} is paused.")
 
 
 async def resume(request: PageRequest) -> Response:
     """Resumes polling a source."""
-    result = await _set_paused(request, paused=False)
+    result = await api.set_paused(request.context, await _find(request), paused=False)
     return request.go(pages.link("/sources"), f"{result.name} is polled again.")
-
-
-async def _set_paused(request: PageRequest, *, paused: bool) -> Source:
-    result = replace(await _find(request), paused=paused)
-    return await request.context.broker.change(
-        lambda transaction: transaction.put_source(
-            result.tenant_id,
-            result.name,
-            kind=result.kind,
-            url=result.url,
-            interval=result.interval,
-            dtd=result.dtd,
-            paused=result.paused,
-        )
-    )
 
 
 async def delete(request: PageRequest) -> Response:
     """Deletes a source."""
     result = await _find(request)
-    await request.context.broker.change(lambda transaction: transaction.delete_source(result.id))
+    await api.delete(request.context, result)
     return request.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")

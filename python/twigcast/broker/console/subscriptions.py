@@ -6,21 +6,27 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import subscriptions as api
-from twigcast.broker.api.models.subscriptions import ReplacementIn, SubscriptionIn
-from twigcast.broker.console import commands, pages
-from twigcast.broker.console.forms import FormFields, invalid, namespaces_as_text, namespaces_of
-from twigcast.broker.console.paging import turn
+from twigcast.broker.api.models import ReplacementIn, SubscriptionIn
+from twigcast.broker.console import pages
+from twigcast.broker.console.forms import (
+    FormFields,
+    namespaces_as_text,
+    namespaces_of,
+    params_as_text,
+    params_of,
+    turn,
+    validated,
+)
 from twigcast.broker.console.query_trial import QueryInput, check_query
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.delivery.channel import ChannelSettings, shown_settings
 from twigcast.broker.delivery.channels import DELIVERY_KINDS, SETTINGS
-from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.model import PULL, DeliverySettings, StoredSubscription, SubscriptionState
+from twigcast.broker.errors import Invalid
+from twigcast.broker.model import PULL, DeliverySettings, OverflowPolicy, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
 from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
@@ -61,6 +67,7 @@ def routes(admission: PageAdmission) -> list[Route]:
         admission.route("/subscriptions/edit", save, change=True),
         admission.route("/subscriptions/pause", pause, change=True),
         admission.route("/subscriptions/resume", resume, change=True),
+        admission.route("/subscriptions/seek", seek, change=True),
         admission.route("/subscriptions/delete", delete, change=True),
     ]
 
@@ -138,30 +145,29 @@ async def one(request: PageRequest) -> Response:
         subscription=result,
         checked=await request.read(check_query, query_input_of(result), request.context.settings.engine_limits),
         namespaces=namespaces_as_text(result.namespaces),
+        params=params_as_text(result.params),
         pending=await request.read(store.pending_count, result.queue_id),
         deliveries=await request.read(store.recent_deliveries, result.id, SHOWN),
         errors=await request.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(request.http, result.subscriber) if not result.delivery.is_pushed else None,
+        command=pages.pull(request.http, result.subscriber) if not result.delivery.is_pushed else None,
     )
 
 
 async def find(request: PageRequest) -> StoredSubscription:
-    """Returns the requested subscription.
-
-    Raises:
-        NotFound: There is none.
-    """
-    key = request.form.text("key")
-    result = await request.read(request.store.subscription, request.tenant_id, key)
-    if result is None:
-        raise NotFound(f"there is no subscription with the key {key[:100]!r}")
-    return result
+    """Returns the requested subscription; raises UnknownObject if there is none."""
+    return await api.find(request.context, request.principal, request.form.text("key"))
 
 
 def query_input_of(subscription: StoredSubscription) -> QueryInput:
     """Returns the query of a subscription."""
-    return QueryInput(subscription.query, subscription.namespaces, subscription.dialect)
+    return QueryInput(subscription.query, subscription.namespaces, subscription.dialect, subscription.params)
+
+
+def query_input_in(form: FormFields) -> QueryInput:
+    """Returns the query of a form; raises Invalid if its namespaces, its parameters or its dialect cannot be used."""
+    namespaces, params = namespaces_of(form.text("namespaces")), params_of(form.text("params"))
+    return QueryInput(form.text("query"), namespaces, dialect_of(form), params)
 
 
 # Making and editing ---------------------------------------------------------------------------------------------------
@@ -175,7 +181,7 @@ async def new(request: PageRequest) -> Response:
 async def create(request: PageRequest) -> Response:
     """Adds a subscription."""
     try:
-        body = _new_body(request.form)
+        body = validated(SubscriptionIn, {**_fields(request.form), "key": request.form.line("key")})
         added = await api.add(request.context, request.principal, body.key, body)
     except TwigcastError as error:
         return await _form_page(request, "new", request.form, error)
@@ -193,7 +199,9 @@ async def edit(request: PageRequest) -> Response:
             "key": result.key,
             "query": result.query,
             "namespaces": namespaces_as_text(result.namespaces),
+            "params": params_as_text(result.params),
             "dialect": result.dialect,
+            "overflow": result.overflow,
             **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
@@ -204,13 +212,15 @@ async def save(request: PageRequest) -> Response:
     """Replaces query and delivery of a subscription."""
     existing = await find(request)
     try:
-        body = _body(request.form)
+        body = validated(ReplacementIn, _fields(request.form))
         await request.context.broker.replace(
             existing,
             query=body.query,
             namespaces=body.namespaces,
             dialect=body.dialect,
+            params=body.params,
             delivery=await _changed_delivery(request, existing, body.delivery),
+            overflow=body.overflow,
         )
     except TwigcastError as error:
         return await _form_page(request, "edit", request.form, error)
@@ -229,30 +239,6 @@ async def _changed_delivery(
     return settings
 
 
-def _new_body(form: FormFields) -> SubscriptionIn:
-    """Returns the form of a new subscription as the API accepts it.
-
-    Raises:
-        Invalid: A field is missing or wrong.
-    """
-    try:
-        return SubscriptionIn.model_validate({**_fields(form), "key": form.line("key")})
-    except ValidationError as error:
-        raise invalid(error) from None
-
-
-def _body(form: FormFields) -> ReplacementIn:
-    """Returns the form of an existing subscription as the API accepts it.
-
-    Raises:
-        Invalid: A field is missing or wrong.
-    """
-    try:
-        return ReplacementIn.model_validate(_fields(form))
-    except ValidationError as error:
-        raise invalid(error) from None
-
-
 def _fields(form: FormFields) -> dict[str, Any]:
     kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
     names = SETTINGS[kind].model_fields.keys() - {"kind"}
@@ -260,19 +246,17 @@ def _fields(form: FormFields) -> dict[str, Any]:
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),
+        "params": params_of(form.text("params")),
         "dialect": dialect_of(form),
         "subscriber": form.line("subscriber") or None,
         "delivery": delivery,
+        "overflow": form.line("overflow") or OverflowPolicy.SUSPEND,
         "from": {"seq": form.number("from", 1)} if form.line("from") else None,
     }
 
 
 def dialect_of(form: FormFields) -> Dialect:
-    """Returns the dialect of a form.
-
-    Raises:
-        Invalid: There is no such dialect.
-    """
+    """Returns the dialect of a form; raises Invalid if there is no such dialect."""
     name = form.line("dialect") or "xpath"
     if (reason := refused_dialect(name[:40])) is not None:
         raise Invalid(reason)
@@ -286,7 +270,7 @@ async def _form_page(
     checked = None
     if query.strip() and error is None:
         try:
-            query_input = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+            query_input = query_input_in(form)
         except Invalid as wrong:
             error = wrong
         else:
@@ -317,6 +301,15 @@ async def resume(request: PageRequest) -> Response:
     result = await find(request)
     await request.context.broker.set_state(result, SubscriptionState.ACTIVE)
     return request.go(pages.link("/subscriptions/one", key=result.key), "Resumed. It counts from the next message on.")
+
+
+async def seek(request: PageRequest) -> Response:
+    """Lets a subscription begin anew, with a stored message or with the next one."""
+    result = await find(request)
+    first = request.form.number("seq", 1) if request.form.line("seq") else None
+    await request.context.broker.seek(result, first)
+    notice = "It begins anew with the next message." if first is None else f"It begins anew with message {first:,}."
+    return request.go(pages.link("/subscriptions/one", key=result.key), notice)
 
 
 async def delete(request: PageRequest) -> Response:

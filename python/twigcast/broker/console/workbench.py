@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import FormFields, namespaces_of
+from twigcast.broker.console.forms import FormFields, params_as_text
 from twigcast.broker.console.highlighting import MessageLayout, lay_out
 from twigcast.broker.console.query_trial import (
     MessageReport,
@@ -21,7 +21,7 @@ from twigcast.broker.console.query_trial import (
     try_on,
 )
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.console.subscriptions import dialect_of, find, query_input_of
+from twigcast.broker.console.subscriptions import find, query_input_in, query_input_of
 from twigcast.broker.errors import Invalid
 from twigcast.broker.model import StoredMessage
 from twigcast.errors import TwigcastError
@@ -46,7 +46,7 @@ class WorkbenchView:
 
     checked: QueryCheckView | None = None
     mistake: str | None = None
-    """What is wrong with the namespaces."""
+    """What is wrong with the namespaces or the parameters."""
     trial: QueryTrial | None = None
     shown: WorkbenchMessage | None = None
     trouble: str | None = None
@@ -55,10 +55,7 @@ class WorkbenchView:
 
 def routes(admission: PageAdmission) -> list[Route]:
     """Returns the routes of this page."""
-    return [
-        admission.route("/workbench", workbench),
-        admission.route("/workbench/results", results, change=True),
-    ]
+    return [admission.route("/workbench", workbench), admission.route("/workbench/results", results, change=True)]
 
 
 async def workbench(request: PageRequest) -> Response:
@@ -67,7 +64,12 @@ async def workbench(request: PageRequest) -> Response:
     if form.has("key"):
         result = query_input_of(await find(request))
         namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in result.namespaces.items())
-        existing = {"query": result.query, "namespaces": namespaces, "dialect": result.dialect}
+        existing = {
+            "query": result.query,
+            "namespaces": namespaces,
+            "dialect": result.dialect,
+            "params": params_as_text(result.params),
+        }
         form = FormFields({**form.fields, **existing})
     bench = await _bench(request, form)
     return request.page(
@@ -95,6 +97,7 @@ def _linker(form: FormFields) -> object:
             "/workbench",
             query=form.text("query"),
             namespaces=form.text("namespaces") or None,
+            params=form.text("params") or None,
             dialect=form.line("dialect") or None,
             count=form.line("count") or None,
             message=seq,
@@ -108,7 +111,7 @@ async def _bench(request: PageRequest, form: FormFields) -> WorkbenchView:
     if not query.strip():
         return WorkbenchView()
     try:
-        query_input = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+        query_input = query_input_in(form)
     except Invalid as error:
         return WorkbenchView(mistake=str(error))
     limits = request.context.settings.engine_limits
@@ -141,7 +144,7 @@ async def _requested_message(request: PageRequest, form: FormFields, trial: Quer
 
 
 def _show(query_input: QueryInput, message: StoredMessage, request: PageRequest) -> WorkbenchMessage:
-    reported = account(query_input, message.xml, request.context.settings.engine_limits)
+    reported = account(query_input, message, request.context.settings.engine_limits)
     result = None if reported.result is None else lay_out(reported.result.decode("utf-8", "replace"))
     return WorkbenchMessage(message, reported, lay_out(reported.text, reported.nodes), result)
 

@@ -58,18 +58,14 @@ _DNS_THREADS: Final = 8
 _DNS_SECONDS: Final = 10.0
 
 
-class HostNotFound(UrlRefused):
+class UnresolvedHost(UrlRefused):
     """A host whose name has no address, at least at the moment."""
 
     code = "url-host-not-found"
 
 
 def parse_url(text: str) -> SplitResult:
-    """Returns a URL in its parts, with a host in ASCII and lower case, and without fragment.
-
-    Raises:
-        UrlRefused: The broker never contacts such a URL, whatever its address.
-    """
+    """Returns a URL in its parts, the host in ASCII and lower case; raises UrlRefused if it is never contacted."""
     if len(text) > URL_CHARACTERS_MAX:
         raise UrlRefused(f"the URL is longer than {URL_CHARACTERS_MAX:,} characters")
     if _NOT_IN_A_URL.search(text):
@@ -151,14 +147,7 @@ def _inner_address(address: Address) -> ipaddress.IPv4Address | None:
 
 @dataclass(frozen=True, slots=True)
 class UrlPolicy:
-    """A policy of permitted addresses.
-
-    Args:
-        allow_private: Whether all addresses are permitted, for brokers whose users are trusted.
-        hosts: Names that are permitted whatever their addresses.
-        networks: Networks that are permitted although they are not public.
-        resolver: Resolves hosts.
-    """
+    """A policy of permitted addresses: all, or public ones, and those of some host names and networks."""
 
     allow_private: bool = False
     hosts: frozenset[str] = frozenset()
@@ -167,12 +156,7 @@ class UrlPolicy:
 
     @classmethod
     def of(cls, *, allow_private: bool = False, permitted: Iterable[str] = ()) -> UrlPolicy:
-        """Returns the policy of the broker's settings.
-
-        Args:
-            allow_private: Whether all addresses are permitted.
-            permitted: Host names, addresses and networks (``10.1.0.0/16``) that are permitted all the same.
-        """
+        """Returns the policy that permits some hosts, addresses and networks (``10.1.0.0/16``) beside public ones."""
         hosts: set[str] = set()
         networks: list[Network] = []
         for entry in permitted:
@@ -183,11 +167,7 @@ class UrlPolicy:
         return cls(allow_private, frozenset(hosts), tuple(networks))
 
     async def check(self, url: str) -> str:
-        """Returns a permitted URL in the form in which it is used.
-
-        Raises:
-            UrlRefused: It is not permitted now, or its host has no address.
-        """
+        """Returns a permitted URL in the form in which it is used; raises UrlRefused."""
         parts = parse_url(url)
         host = parts.hostname or ""
         if host not in self.hosts:
@@ -195,21 +175,17 @@ class UrlPolicy:
         return urlunsplit(parts)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Returns the addresses of a host, all of them permitted.
-
-        Raises:
-            UrlRefused: One of them is not permitted, or there is none.
-        """
+        """Returns the addresses of a host; raises UrlRefused if one of them is not permitted, or there is none."""
         try:
             async with asyncio.timeout(_DNS_SECONDS):
                 texts = await (self.resolver or resolve)(host, port)
             results = [ipaddress.ip_address(text) for text in texts]
         except TimeoutError:
-            raise HostNotFound(f"looking up {host} took longer than {_DNS_SECONDS:.0f} s") from None
+            raise UnresolvedHost(f"looking up {host} took longer than {_DNS_SECONDS:.0f} s") from None
         except (OSError, ValueError, UnicodeError):
-            raise HostNotFound(f"the host {host} does not resolve") from None
+            raise UnresolvedHost(f"the host {host} does not resolve") from None
         if not results:
-            raise HostNotFound(f"the host {host} does not resolve")
+            raise UnresolvedHost(f"the host {host} does not resolve")
         for address in results:
             if not self._permits(host, address):
                 what = "is" if str(address) == host else f"leads to {address}, which is"

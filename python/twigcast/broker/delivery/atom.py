@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape, quoteattr
 from twigcast.broker.feed_addresses import Capabilities, FeedName
 from twigcast.broker.model import QueuedDelivery, StoredMessage
 from twigcast.errors import RejectedMessage
-from twigcast.reading.conversion import to_utf8
+from twigcast.reading.conversion import to_document
 
 MEDIA_TYPE: Final = "application/atom+xml"
 
@@ -67,15 +67,7 @@ class FeedLinks:
 def write_feed(
     feed: FeedName, items: Sequence[AtomContent], links: FeedLinks, capabilities: Capabilities, *, updated: float
 ) -> bytes:
-    """Returns a feed document.
-
-    Args:
-        feed: The name of the feed.
-        items: The entries, newest first.
-        links: The addresses of feed and hub.
-        capabilities: Makes the identifiers.
-        updated: Time of an empty feed, in seconds since the epoch; otherwise that of the newest item counts.
-    """
+    """Returns a feed document with the entries, newest first; one without entries has the time ``updated``."""
     newest = max((item.message.received for item in items), default=updated)
     feed_id = capabilities.uuid(feed.kind, str(feed.tenant_id), feed.name)
     parts = [
@@ -119,7 +111,7 @@ class _Content:
 
     def __init__(self, body: bytes) -> None:
         try:
-            self._xml = to_utf8(body)
+            self._xml = to_document(body)
         except RejectedMessage:
             self._xml = body
         self._root_at = self._last_tag_at = 0

@@ -14,8 +14,7 @@ from xml.parsers import expat
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
+from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, parse_retry_after
 from twigcast.broker.errors import UrlRefused
 from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription
 from twigcast.reading.text import NO_CHARACTER, half_pair
@@ -52,11 +51,7 @@ class ChannelSettings(BaseModel):
     kind: str
 
     async def checked(self, policy: UrlPolicy) -> DeliverySettings:
-        """Returns the settings as the broker stores them.
-
-        Raises:
-            UrlRefused: The policy forbids the address.
-        """
+        """Returns the settings as the broker stores them; raises UrlRefused if the policy forbids the address."""
         options = self.model_dump(mode="json", exclude={"kind", "url", "secret"})
         url, secret = getattr(self, "url", None), getattr(self, "secret", None)
         return DeliverySettings(self.kind, None if url is None else await policy.check(url), secret, options=options)

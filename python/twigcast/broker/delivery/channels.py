@@ -74,13 +74,7 @@ def make_channels(resources: ChannelResources) -> dict[str, Channel]:
 
 
 def read_settings(value: Any) -> ChannelSettings:
-    """Returns the settings that a JSON object describes.
-
-    A setting that is null counts as absent if it must not be null.
-
-    Raises:
-        ValidationError: There is no such kind, or a setting is missing or wrong.
-    """
+    """Returns the settings in a JSON object, in which null counts as absent if it must; raises ValidationError."""
     if isinstance(value, ChannelSettings):
         return value
     if not isinstance(value, dict):
@@ -97,7 +91,6 @@ def read_settings(value: Any) -> ChannelSettings:
 
 
 AnySettings = Annotated[
-    ChannelSettings,
-    PlainValidator(read_settings, json_schema_input_type=reduce(or_, SETTINGS.values())),
+    ChannelSettings, PlainValidator(read_settings, json_schema_input_type=reduce(or_, SETTINGS.values()))
 ]
 """The settings of any kind that a subscriber can choose."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
-
-from twigcast.broker.delivery.backoff import Backoff
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +26,32 @@ _HOSTS_MAX: Final = 10_000
 
 _CRASH_WAIT: Final = 30.0
 """Time before a job that failed by a fault of the broker is run again."""
+
+
+_DOUBLINGS_MAX: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The bounds of waits in seconds: after the first failure, and of any wait. Tests seed the source of the jitter.
+
+    Full jitter (a time drawn evenly between zero and the bound, which doubles with each attempt) keeps many clients of
+    a server that recovers from returning together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
+    Architecture Blog, 2015.
+    """
+
+    first: float = 1.0
+    longest: float = 3600.0
+    random: random.Random = field(default_factory=random.SystemRandom)
+
+    def bound(self, failures: int) -> float:
+        """Returns the longest wait, in seconds, after so many failures in a row."""
+        return min(self.longest, self.first * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))
+
+    def wait(self, failures: int, retry_after: float | None = None) -> float:
+        """Returns the seconds to wait, at least what the server requested (up to ``longest``)."""
+        drawn = self.random.uniform(0.0, self.bound(failures))
+        return drawn if retry_after is None else max(drawn, min(retry_after, self.longest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +123,7 @@ class _Host:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The limits of requests to one host, and to all.
-
-    Args:
-        concurrency: Requests at one time in all.
-        concurrency_per_host: Requests at one time to one host.
-        breaker_failures: Failures in a row after which the breaker opens.
-        breaker: Bounds of the time that it stays open.
-    """
+    """The limits of requests at one time, in all and to one host, and of circuit breakers: failures in a row, waits."""
 
     concurrency: int = 64
     concurrency_per_host: int = 8

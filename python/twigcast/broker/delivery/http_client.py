@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 import zlib
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import Final
-from urllib.parse import urljoin, urlunsplit
+from urllib.parse import quote, urljoin, urlunsplit
 
 import httpcore2
 
 from twigcast._core import VERSION
-from twigcast.broker.delivery.addresses import HostNotFound, UrlPolicy, parse_url
+from twigcast.broker.delivery.addresses import UnresolvedHost, UrlPolicy, parse_url
 
 USER_AGENT: Final = f"twigcast/{VERSION}"
 
 REDIRECTS_MAX: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_MOVED: Final = frozenset({301, 308})
 
 
 class RequestFailed(Exception):
-    """A request without a response: not connected, broken off, no HTTP, or too slow."""
+    """A request without a usable response: not connected, broken off, no HTTP, too slow, or refused by the server."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.retry_after = retry_after
+        """Seconds that the server asked to wait."""
 
 
 class ResponseTooLarge(RequestFailed):
@@ -59,11 +64,27 @@ class HttpResponse:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case; of repeated ones the last."""
     body: bytes = b""
+    moved_to: str | None = None
+    """Address to which the server moved the first one for good."""
 
     @property
     def is_success(self) -> bool:
         """Returns whether the status is 2xx."""
         return 200 <= self.status < 300
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Returns the seconds of a ``Retry-After`` header, a number or a date; ``None`` if it is neither."""
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        at = parsedate_to_datetime(value)
+        return max(0.0, at.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
 
 
 class _CheckedBackend(httpcore2.AsyncNetworkBackend):
@@ -94,14 +115,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class HttpClient:
-    """An HTTP client for one event loop.
-
-    Args:
-        policy: Permitted addresses.
-        timeouts: Timeouts of each request; redirects count as one with the first.
-        connections_max: Connections open at one time.
-        ssl_context: Context for HTTPS; by default with the system's authorities.
-    """
+    """An HTTP client for one event loop. Redirects count as one request with the first."""
 
     def __init__(
         self,
@@ -135,34 +149,33 @@ class HttpClient:
         answer_bytes_max: int,
         cut: bool = False,
         redirects: bool = False,
+        judge: Callable[[str], None] | None = None,
     ) -> HttpResponse:
         """Sends a request and returns its response, unpacked if it is gzipped.
 
-        Args:
-            method: ``GET``, ``POST``.
-            url: The address.
-            headers: Headers beyond ``Host``, ``User-Agent`` and lengths.
-            body: The body of the request.
-            answer_bytes_max: Bytes that are read of the response, packed and unpacked.
-            cut: Whether the rest of a longer response is left unread; otherwise it is an error.
-            redirects: Whether to follow redirects (of GET requests).
+        At most ``answer_bytes_max`` bytes of the response are read, packed and unpacked. The rest of a longer one is
+        left unread with ``cut``; otherwise it is an error. Redirects (of GET requests) are followed if ``redirects``.
+        ``judge`` is called with each URL, and raises UrlRefused if it must not be requested.
 
-        Raises:
-            UrlRefused: The address is not permitted.
-            RequestFailed: There was no response.
-            ResponseTooLarge: It was longer than ``answer_bytes_max``, and ``cut`` is false.
+        Raises UrlRefused, RequestFailed without a response, and ResponseTooLarge.
         """
         try:
             async with asyncio.timeout(self._timeouts.total):
+                moved_to = None
+                is_moved = True
                 for _ in range(REDIRECTS_MAX + 1):
+                    if judge is not None:
+                        judge(url)
                     answer = await self._request(method, url, headers or {}, body, answer_bytes_max, cut)
                     location = answer.headers.get("location")
                     if not (redirects and answer.status in _REDIRECTS and location):
-                        return answer
-                    url = urljoin(answer.url, location)
+                        return replace(answer, moved_to=moved_to)
+                    url = _target(answer.url, location)
+                    is_moved &= answer.status in _MOVED
+                    moved_to = url if is_moved else moved_to
         except TimeoutError:
             raise RequestFailed(f"no complete answer within {self._timeouts.total:g} s") from None
-        except HostNotFound as error:
+        except UnresolvedHost as error:
             raise RequestFailed(error.reason) from None
         except httpcore2.ConnectTimeout:
             raise RequestFailed(f"no connection within {self._timeouts.connect:g} s") from None
@@ -190,10 +203,20 @@ class HttpClient:
         ) as response:
             received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             chunks: AsyncGenerator[bytes, None] = response.aiter_stream()
-            if received.get("content-encoding", "identity") in ("gzip", "x-gzip", "deflate"):
+            if received.get("content-encoding", "identity").strip().lower() in ("gzip", "x-gzip", "deflate"):
                 chunks = _unpacked(chunks)
             return HttpResponse(url, response.status, received, await _read(chunks, bytes_max, cut))
 
+
+def _target(url: str, location: str) -> str:
+    """Returns where a redirect leads. Bytes beyond ASCII are percent-encoded, as servers forget to do."""
+    try:
+        return urljoin(url, quote(location.encode("latin-1"), safe=_IN_URLS))
+    except ValueError:
+        raise RequestFailed(f"it redirects to {location[:200]!r}, which is no address") from None
+
+
+_IN_URLS: Final = "!#$%&'()*+,/:;=?@[]~"
 
 _DESCRIPTIONS: Final[Mapping[type[Exception], str]] = {
     httpcore2.ConnectError: "it cannot be reached",
@@ -220,35 +243,53 @@ _UNPACKED_STEP: Final = 1 << 16
 
 async def _unpacked(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Yields the content of gzipped or deflated chunks, in small parts however well it was packed."""
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    unpacker = zlib.decompressobj(_ANY_ZLIB)
+    is_start = is_packed = True
     try:
         async for chunk in chunks:
             packed = chunk
+            if is_start and packed:
+                # Some servers say that they packed what they did not.
+                is_packed, is_start = packed[:1] in _PACKED, False
+            if not is_packed:
+                yield packed
+                continue
             while packed:
+                if unpacker.eof:
+                    # A gzip stream may have several members.
+                    if not packed.startswith(_GZIP_START):
+                        break
+                    unpacker = zlib.decompressobj(_ANY_ZLIB)
                 piece = unpacker.decompress(packed, _UNPACKED_STEP)
-                packed = unpacker.unconsumed_tail
+                packed = unpacker.unconsumed_tail or unpacker.unused_data
                 if piece:
                     yield piece
     except zlib.error as error:
         raise RequestFailed(f"the answer is damaged: {error}") from None
-    if not unpacker.eof:
+    if is_packed and not is_start and not unpacker.eof:
         raise RequestFailed("the answer ends in the middle")
 
 
-def gunzip(packed: bytes, bytes_max: int) -> bytes:
-    """Returns the content of a gzipped file.
+_ANY_ZLIB: Final = zlib.MAX_WBITS | 32
+_GZIP_START: Final = b"\x1f"
+_PACKED: Final = (b"\x1f", b"\x78")
+"""First bytes of gzip and zlib; XML begins with neither."""
 
-    Raises:
-        RequestFailed: It is damaged.
-        ResponseTooLarge: It holds more than ``bytes_max`` bytes.
-    """
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+def gunzip(packed: bytes, bytes_max: int) -> bytes:
+    """Returns the content of a gzipped file; raises RequestFailed or ResponseTooLarge."""
+    body = b""
     try:
-        body = unpacker.decompress(packed, bytes_max + 1)
+        while True:
+            unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            body += unpacker.decompress(packed, bytes_max + 1 - len(body))
+            if len(body) > bytes_max:
+                raise ResponseTooLarge(f"the file is longer than {bytes_max:,} bytes")
+            if not unpacker.eof:
+                raise RequestFailed("the file ends in the middle")
+            packed = unpacker.unused_data
+            # A gzip file may have several members.
+            if not packed.startswith(_GZIP_START):
+                return body
     except zlib.error as error:
         raise RequestFailed(f"the file is damaged: {error}") from None
-    if len(body) > bytes_max:
-        raise ResponseTooLarge(f"the file is longer than {bytes_max:,} bytes")
-    if not unpacker.eof:
-        raise RequestFailed("the file ends in the middle")
-    return body

@@ -17,24 +17,25 @@ import itertools
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from twigcast.broker.broker import Broker
+from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.delivery.addresses import origin_of
-from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channel import Channel, Failure
-from twigcast.broker.delivery.host_scheduler import AttemptOutcome, HostLimits, HostScheduler
+from twigcast.broker.delivery.host_scheduler import AttemptOutcome, Backoff, HostLimits, HostScheduler
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import (
+    Attempts,
     DeliveryId,
     ErrorRecord,
+    PushState,
     QueuedDelivery,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.records import Attempts
 from twigcast.broker.store.store import Transaction
 
 _log = logging.getLogger(__name__)
@@ -50,14 +51,7 @@ _REPLAY_WAIT: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PushSettings:
-    """The bounds of attempts.
-
-    Args:
-        attempts_max: Attempts until a delivery becomes a dead letter.
-        seconds_max: Seconds after the first attempt when it becomes one, whatever the number of attempts.
-        backoff: Waits between attempts.
-        hosts: Limits and circuit breakers of hosts.
-    """
+    """The bounds of attempts: their number and seconds until a delivery is a dead letter, waits, limits of hosts."""
 
     attempts_max: int = 12
     seconds_max: float = 86_400.0
@@ -77,7 +71,7 @@ class PushCounts:
     suspended: int = 0
 
 
-class Pusher:
+class Pusher(CommitListener):
     """A commit listener that pushes the pending deliveries of queues."""
 
     def __init__(
@@ -91,18 +85,20 @@ class Pusher:
         self.settings = settings or PushSettings()
         self.clock = clock
         self.counts = PushCounts()
-        self._channels = channels
+        self.channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
-        self._targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
-        self._busy: dict[int, _PushQueue] = {}
+        self.targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
+        self.busy: dict[int, _PushQueue] = {}
         self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
+        self._failed: Counter[int] = Counter()
+        """Queues by the failed attempts at their first delivery, if there are any."""
 
     @property
     def busy_queues(self) -> int:
         """Number of queues with pending deliveries."""
-        return len(self._busy)
+        return len(self.busy)
 
     def open_hosts(self) -> list[str]:
         """Returns the hosts to which nothing is sent for now, since they failed."""
@@ -113,7 +109,7 @@ class Pusher:
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)
-        self._ask(self._targets)
+        self._ask(self.targets)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits up to ``grace`` seconds for running attempts, and starts no more."""
@@ -127,20 +123,25 @@ class Pusher:
     def on_deliveries(self, queue_ids: Collection[int]) -> None:
         """Wakes queues with new deliveries."""
         for queue_id in queue_ids:
-            if queue_id in self._targets:
+            if queue_id in self.targets:
                 self._wake(queue_id)
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Applies changes of subscriptions."""
         for subscription in removed:
-            self._targets.pop(subscription.queue_id, None)
+            self.targets.pop(subscription.queue_id, None)
         for subscription in changed:
             self._learn(subscription)
-        active = [s.queue_id for s in changed if s.queue_id in self._targets and s.state is SubscriptionState.ACTIVE]
+        active = [s.queue_id for s in changed if s.queue_id in self.targets and s.is_served]
         for queue_id in active:
-            if queue_id in self._busy:
+            if queue_id in self.busy:
                 self._wake_anew(queue_id)
-        self._ask(queue_id for queue_id in active if queue_id not in self._busy)
+        self._ask(queue_id for queue_id in active if queue_id not in self.busy)
+
+    def on_skipped(self, queue_id: int) -> None:
+        """Sends the next delivery at once."""
+        if queue_id in self.busy:
+            self._wake_anew(queue_id)
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Tries dead letters once more, each by itself. One that fails becomes a dead letter again."""
@@ -151,26 +152,26 @@ class Pusher:
         if self.can_send(subscription):
             settings = subscription.delivery
             host = settings.kind if settings.url is None else origin_of(settings.url)
-            self._targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
+            self.targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
         else:
-            self._targets.pop(subscription.queue_id, None)
+            self.targets.pop(subscription.queue_id, None)
 
     def _wake(self, queue_id: int) -> None:
-        queue = self._busy.get(queue_id)
+        queue = self.busy.get(queue_id)
         if queue is None:
-            queue = self._busy[queue_id] = _PushQueue(self, queue_id)
+            queue = self.busy[queue_id] = _PushQueue(self, queue_id)
             self._queues.add(queue)
         else:
             queue.again = True
 
     def _wake_anew(self, queue_id: int) -> None:
         """Wakes a queue whose subscription has changed: its waits, for its time or its host, end."""
-        queue = self._busy[queue_id]
+        queue = self.busy[queue_id]
         if queue.is_running:
             queue.again = True
         else:
             queue.is_abandoned = True
-            self._busy[queue_id] = queue = queue.successor()
+            self.busy[queue_id] = queue = queue.successor()
             self._queues.add(queue)
 
     def _ask(self, queue_ids: Iterable[int]) -> None:
@@ -193,32 +194,37 @@ class Pusher:
                 continue
             self.on_deliveries(filled)
 
+    def pushing(self, queue_id: int) -> PushState | None:
+        """Returns how a queue is being pushed; ``None`` if nothing is pending, or its deliveries are fetched."""
+        queue = self.busy.get(queue_id)
+        return None if queue is None else queue.state()
+
+    def failing(self) -> tuple[int, int]:
+        """Returns how many queues wait for another attempt, and the most attempts that failed for one of them."""
+        counts = dict(self._failed)
+        return sum(counts.values()), max((attempts for attempts, queues in counts.items() if queues), default=0)
+
+    def has_failed(self, before: int, now: int) -> None:
+        """Counts a queue with so many failed attempts at its first delivery, instead of those before."""
+        if before:
+            self._failed[before] -= 1
+        if now:
+            self._failed[now] += 1
+
     # For jobs ---------------------------------------------------------------------------------------------------------
-
-    def identity(self, queue_id: int) -> tuple[int, str, str] | None:
-        """Returns tenant, key and host of a queue's subscription, if it is pushed."""
-        return self._targets.get(queue_id)
-
-    def rest(self, queue_id: int) -> None:
-        """Removes a queue that has nothing to do."""
-        self._busy.pop(queue_id, None)
 
     def may_have_been_sent(self, delivery: QueuedDelivery) -> bool:
         """Returns whether an earlier run of the broker may have sent a delivery."""
         return delivery.id.seq <= self._before_start
 
-    def group_max(self, subscription: StoredSubscription) -> int:
-        """Returns the number of deliveries that may be sent together."""
-        return self._channels[subscription.delivery.kind].group_max
-
     def can_send(self, subscription: StoredSubscription) -> bool:
         """Returns whether there is a channel for a subscription."""
-        return subscription.delivery.kind in self._channels
+        return subscription.delivery.kind in self.channels
 
     async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
         """Sends deliveries together, and counts the attempt."""
         self.counts.attempts += 1
-        failure = await self._channels[subscription.delivery.kind].send(subscription, deliveries)
+        failure = await self.channels[subscription.delivery.kind].send(subscription, deliveries)
         if failure is None:
             self.counts.delivered += len(deliveries)
         else:
@@ -238,10 +244,6 @@ class Pusher:
     async def attempts(self, queue_id: int) -> Attempts | None:
         """Returns the attempts at the first delivery of a queue before the broker started."""
         return await asyncio.to_thread(self.broker.store.attempts, queue_id)
-
-    async def forget_attempts(self, queue_id: int) -> None:
-        """Removes the attempts at the first delivery of a queue."""
-        await self.broker.change(lambda transaction: transaction.set_attempts(queue_id, None))
 
 
 def _tell_fault(task: asyncio.Task[None]) -> None:
@@ -266,17 +268,30 @@ class _PushQueue:
         self._attempts = 0  # at the first one that is pending
         self._first_at = 0.0
         self._remembers = True  # whether the store may hold attempts
+        self._seeks = 0  # how often the queue had begun anew when it was read
+        self._sending = 0
+        self._retry_at: float | None = None
 
     def successor(self) -> _PushQueue:
         """Returns a new job for the same queue, which may try all attempts again."""
         queue = _PushQueue(self._pusher, self._queue_id)
         queue._tried = self._tried
+        self._count_attempts(0)
         return queue
+
+    def _count_attempts(self, attempts: int) -> None:
+        self._pusher.has_failed(self._attempts, attempts)
+        self._attempts = attempts
+
+    def state(self) -> PushState:
+        """Returns how it stands."""
+        wait = None if self._retry_at is None else self._retry_at - self._pusher.clock()
+        return PushState(self._sending, self._attempts, None if wait is None else time.time() + max(0.0, wait))
 
     @property
     def host(self) -> str:
         """The host of its subscriber."""
-        existing = self._pusher.identity(self._queue_id)
+        existing = self._pusher.targets.get(self._queue_id)
         if existing is not None:
             self._host = existing[2]
         return self._host
@@ -285,24 +300,28 @@ class _PushQueue:
         """Sends a few deliveries."""
         if self.is_abandoned:
             return AttemptOutcome()
-        self.again, self.is_running = False, True
+        self.again, self.is_running, self._retry_at = False, True, None
         try:
             turn = await self._turn(probe)
         except StoreUnavailable as error:
             _log.warning("deliveries wait for the store: %s", error.reason)
             return AttemptOutcome(wait=_STORE_WAIT)
         finally:
-            self.is_running = False
+            self.is_running, self._sending = False, 0
+        if turn.wait:
+            self._retry_at = self._pusher.clock() + turn.wait
         if turn.wait is None:
             if self.again:
                 return replace(turn, wait=0.0)
-            self._pusher.rest(self._queue_id)
+            self._pusher.busy.pop(self._queue_id, None)
+            self._count_attempts(0)
         return turn
 
     async def _turn(self, probe: bool) -> AttemptOutcome:
-        existing = self._pusher.identity(self._queue_id)
+        existing = self._pusher.targets.get(self._queue_id)
         if existing is None:
             return AttemptOutcome()
+        self._seeks = self._pusher.broker.seek_count(self._queue_id)
         subscription, pending = await asyncio.to_thread(self._read, existing[0], existing[1])
         if subscription is None or not pending:
             return AttemptOutcome()
@@ -312,7 +331,7 @@ class _PushQueue:
             if not pending:
                 return AttemptOutcome(wait=_REPLAY_WAIT)
         reached: bool | None = None
-        size = self._pusher.group_max(subscription)
+        size = self._pusher.channels[subscription.delivery.kind].group_max
         for start in range(0, len(pending), size):
             turn = await self._send(subscription, pending[start : start + size])
             reached = reached if turn.reached is None else turn.reached
@@ -327,7 +346,7 @@ class _PushQueue:
         if (
             subscription is None
             or subscription.queue_id != self._queue_id
-            or subscription.state is not SubscriptionState.ACTIVE
+            or not subscription.is_served
             or not self._pusher.can_send(subscription)
             # An expired lease; the hub is about to end the subscription.
             or (subscription.delivery.expires or math.inf) <= time.time()
@@ -341,31 +360,35 @@ class _PushQueue:
         if group[0].id != self._tried:
             await self._begin(group[0])
         self._tried = group[0].id
+        self._pusher.broker.has_handed_out(self._queue_id, group[-1].id)
+        self._sending = len(marked)
         failure = await self._pusher.attempt(subscription, marked)
         if failure is None:
-            await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq)
+            await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq, self._seeks)
             await self._end()
             return AttemptOutcome(wait=0.0, reached=True)
-        self._attempts += 1
+        self._count_attempts(self._attempts + 1)
         return await self._failed(subscription, group, failure)
 
     async def _begin(self, delivery: QueuedDelivery) -> None:
         """Counts attempts at another delivery, from zero or from those of an earlier run of the broker."""
-        self._attempts, self._first_at = 0, self._pusher.clock()
+        self._count_attempts(0)
+        self._first_at = self._pusher.clock()
         if not (self._remembers and self._tried.seq == 0 and self._pusher.may_have_been_sent(delivery)):
             return
         existing = await self._pusher.attempts(self._queue_id)
         self._remembers = existing is not None
         if existing is not None and existing.id == delivery.id:
-            self._attempts = existing.count
+            self._count_attempts(existing.count)
             self._first_at -= max(0.0, time.time() - existing.first_at)
 
     async def _end(self) -> None:
         """Ends the attempts at a delivery."""
         if self._attempts and self._remembers:
-            await self._pusher.forget_attempts(self._queue_id)
+            queue_id = self._queue_id
+            await self._pusher.broker.change(lambda transaction: transaction.set_attempts(queue_id, None))
             self._remembers = False
-        self._attempts = 0
+        self._count_attempts(0)
 
     def _is_redelivery(self, delivery: QueuedDelivery) -> bool:
         return self._pusher.may_have_been_sent(delivery) or delivery.id <= self._tried
@@ -403,7 +426,7 @@ class _Redelivery:
     @property
     def host(self) -> str:
         """The host of its subscriber."""
-        existing = self._pusher.identity(self._delivery.queue_id)
+        existing = self._pusher.targets.get(self._delivery.queue_id)
         return "" if existing is None else existing[2]
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
@@ -420,7 +443,7 @@ class _Redelivery:
         if subscription is None:
             return AttemptOutcome()
         can_send = self._pusher.can_send(subscription)
-        if subscription.state is not SubscriptionState.ACTIVE or not can_send:
+        if not subscription.is_served or not can_send:
             state = subscription.state.value if can_send else "not pushed any more"
             await broker.dead_letter([(delivery, 0, f"its subscription is {state}")])
             return AttemptOutcome()

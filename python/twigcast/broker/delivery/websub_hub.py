@@ -13,35 +13,31 @@ subscription ends silently (w3c/websub#16). Failing deliveries never end a subsc
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import heapq
 import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.broker import Broker
+from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
-from twigcast.broker.delivery.websub_requests import (
-    ALL,
-    Intent,
-    Topic,
-    find_feed,
-    namespaces_of,
-    narrowed,
-    one,
-    optional,
-    paused_or_active,
-    seconds,
-)
-from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
+from twigcast.broker.errors import Invalid, StoreUnavailable, TooMany, UnknownObject, UrlRefused
 from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, parse_feed_url
-from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
-from twigcast.broker.store.records import WebSubRequest
-from twigcast.errors import TwigcastError
+from twigcast.broker.model import (
+    DeliverySettings,
+    NewSubscription,
+    StoredSubscription,
+    SubscriptionState,
+    WebSubRequest,
+)
+from twigcast.errors import QueryError, TwigcastError
+from twigcast.query_check import check
+from twigcast.registration import Params
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +46,124 @@ _PENDING_MAX: Final = 1_000
 _CONCURRENCY: Final = 16
 _NOTICE_ATTEMPTS: Final = 3
 _ANSWER_BYTES_MAX: Final = 4 << 10
+
+
+ALL: Final = "/*"
+"""Query of the topic of a source."""
+
+_REWRITES: Final = "this topic rewrites messages; hub.filter is only for topics that deliver them whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as a subscriber follows it."""
+
+    url: str
+    feed: FeedName
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Any
+    state: SubscriptionState = SubscriptionState.ACTIVE
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A request to subscribe or to unsubscribe, checked but not verified."""
+
+    is_subscribe: bool
+    topic: Topic
+    callback: str
+    lease: float
+    secret: str | None
+    content_filter: str | None
+
+    @property
+    def key(self) -> str:
+        """Key of the subscription: one for each topic and callback."""
+        return key_of(self.topic.url, self.callback)
+
+
+def key_of(topic_url: str, callback: str) -> str:
+    """Returns the key of the subscription of a callback to a topic."""
+    digest = hashlib.sha256(f"{topic_url}\n{callback}".encode()).hexdigest()
+    return f"websub:{digest[:32]}"
+
+
+def find_feed(
+    broker: Broker, kind: str, tenant_id: int, name: str
+) -> tuple[FeedName | None, StoredSubscription | None]:
+    """Returns a feed, and the subscription if it is one's, if the feed exists. Blocks."""
+    if kind == "sources":
+        source = broker.store.source(tenant_id, name)
+        return (None if source is None else FeedName("sources", tenant_id, name, source.id)), None
+    subscription = broker.store.subscription(tenant_id, name)
+    if subscription is None:
+        return None, None
+    return FeedName("subscriptions", tenant_id, name, subscription.id), subscription
+
+
+def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -> Topic:
+    """Returns a topic with a content filter; raises Invalid if it is no XPath, or the topic rewrites messages."""
+    for prefix, uri in namespaces.items():
+        if topic.namespaces.get(prefix, uri) != uri:
+            raise Invalid(f"the prefix {prefix!r} stands for {topic.namespaces[prefix]!r} in this topic")
+    merged = {**topic.namespaces, **namespaces}
+    if topic.dialect == "xquery":
+        raise Invalid(_REWRITES)
+    try:
+        # By itself first: it must not extend beyond the parentheses that are put around it.
+        check(content_filter, namespaces=merged, dialect=topic.dialect)
+        check(f"({content_filter})", namespaces=merged, dialect=topic.dialect)
+    except QueryError as error:
+        raise Invalid(f"hub.filter is refused: {error.reason}") from None
+    if topic.query == ALL:
+        return replace(topic, query=content_filter, namespaces=merged)
+    query = f"({topic.query}) and ({content_filter})"
+    try:
+        check(query, namespaces=merged, dialect=topic.dialect, params=topic.params)
+    except QueryError:
+        raise Invalid(_REWRITES) from None
+    return replace(topic, query=query, namespaces=merged)
+
+
+def paused_or_active(subscription: StoredSubscription) -> SubscriptionState:
+    """Returns the state for the subscribers of a subscription, which its suspension does not affect."""
+    paused = subscription.state is SubscriptionState.PAUSED
+    return SubscriptionState.PAUSED if paused else SubscriptionState.ACTIVE
+
+
+def one(form: Mapping[str, Sequence[str]], name: str) -> str:
+    """Returns a required parameter; raises Invalid unless it occurs once."""
+    values = form.get(name, ())
+    if len(values) != 1 or not values[0]:
+        raise Invalid(f"{name} must be given" if not values or not values[0] else f"{name} is given more than once")
+    return values[0]
+
+
+def optional(form: Mapping[str, Sequence[str]], name: str) -> str | None:
+    """Returns an optional parameter, which occurs at most once."""
+    return one(form, name) if any(form.get(name, ())) else None
+
+
+def seconds(text: str | None) -> float | None:
+    """Returns a length of time; raises Invalid if it is no positive whole number."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0):
+        raise Invalid("hub.lease_seconds must be a positive whole number")
+    return float(text)
+
+
+def namespaces_of(entries: Sequence[str]) -> dict[str, str]:
+    """Returns namespaces by prefix; raises Invalid if an entry is no pair."""
+    results: dict[str, str] = {}
+    for entry in entries:
+        prefix, equals, uri = entry.partition("=")
+        if not equals or not uri:
+            raise Invalid("hub.filter_namespace must look like cap=urn:oasis:names:tc:emergency:cap:1.2")
+        results[prefix] = uri
+    return results
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +179,8 @@ class LeaseBounds:
         return min(max(self.default if asked is None else asked, self.shortest), self.longest)
 
 
-class WebSubHub:
-    """A commit listener that accepts requests, verifies them, and keeps leases.
-
-    Args:
-        broker: The broker with the subscriptions.
-        http_client: Makes the requests to callbacks.
-        capabilities: Checks topics.
-        leases: Bounds of leases.
-        publish: Called with the URL of a polled source that is said to have news.
-    """
+class WebSubHub(CommitListener):
+    """A commit listener that verifies requests, keeps leases, and passes the URLs of news on to ``publish``."""
 
     def __init__(
         self,
@@ -114,12 +220,6 @@ class WebSubHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def on_deliveries(self, queue_ids: object) -> None:
-        """Does nothing: pushing handles them."""
-
-    def on_redriven(self, deliveries: object) -> None:
-        """Does nothing: pushing handles them."""
-
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Lets the subscribers of changed and deleted topics follow them."""
         for subscription in removed:
@@ -158,15 +258,8 @@ class WebSubHub:
     async def handle(self, form: Mapping[str, Sequence[str]], base_url: str) -> None:
         """Accepts a request of a subscriber or publisher, which is carried out afterwards.
 
-        Args:
-            form: The parameters, each with its values.
-            base_url: The broker's address as the subscriber uses it.
-
-        Raises:
-            Invalid: A parameter is missing or wrong.
-            NotFound: There is no such topic here.
-            UrlRefused: The callback is not permitted.
-            TooMany: Too many requests wait for verification.
+        ``base_url`` is the broker's address as the subscriber uses it. Raises Invalid for a wrong parameter,
+        UnknownObject for a topic, UrlRefused for a callback, and TooMany if too many requests wait for verification.
         """
         mode = one(form, "hub.mode")
         if mode == "publish":
@@ -188,7 +281,7 @@ class WebSubHub:
         """Resumes a request that was accepted before the broker started."""
         try:
             intent = await self._read(request.form, request.base_url)
-        except (Invalid, NotFound, UrlRefused) as error:
+        except (Invalid, UnknownObject, UrlRefused) as error:
             await self._drop(number)
             await self._deny(one(request.form, "hub.callback"), one(request.form, "hub.topic"), error.reason)
         else:
@@ -221,21 +314,15 @@ class WebSubHub:
         path = parse_feed_url(url, base_url)
         tenant_id = None if path is None else path.tenant_id
         if path is None or tenant_id is None:
-            raise NotFound("hub.topic is no feed of this broker; use the self link of one")
+            raise UnknownObject("hub.topic is no feed of this broker; use the self link of one")
         feed, subscription = await asyncio.to_thread(find_feed, self._broker, path.kind, tenant_id, path.name)
         if feed is None or not self._capabilities.permits(path.token, feed):
-            raise NotFound("there is no such topic (any more)")
+            raise UnknownObject("there is no such topic (any more)")
         url = base_url.rstrip("/") + self._capabilities.path(feed)
         if subscription is None:
             return Topic(url, feed, ALL, {}, "xpath")
-        return Topic(
-            url,
-            feed,
-            subscription.query,
-            subscription.namespaces,
-            subscription.dialect,
-            paused_or_active(subscription),
-        )
+        s = subscription
+        return Topic(url, feed, s.query, s.namespaces, s.dialect, paused_or_active(s), s.params)
 
     # Verification ---------------------------------------------------------------------------------------------------
 
@@ -304,13 +391,20 @@ class WebSubHub:
         """Renews the lease of a subscription; returns ``None`` if it was deleted meanwhile."""
         try:
             return await self._broker.replace(
-                existing, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
+                existing,
+                query=topic.query,
+                namespaces=topic.namespaces,
+                dialect=topic.dialect,
+                params=topic.params,
+                delivery=settings,
             )
-        except NotFound:
+        except UnknownObject:
             return None
 
     async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> StoredSubscription:
-        new = NewSubscription(topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings)
+        new = NewSubscription(
+            topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings, params=topic.params
+        )
         (outcome,) = await self._broker.subscribe([new])
         if isinstance(outcome, Exception):
             raise outcome
@@ -345,23 +439,25 @@ class WebSubHub:
         if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:
             return
         feed = FeedName("subscriptions", topic.tenant_id, topic.key, topic.id)
-        requested = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
+        requested = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect, params=topic.params)
         try:
             if mine.delivery.content_filter is not None:
                 requested = narrowed(requested, mine.delivery.content_filter, mine.namespaces)
         except Invalid as error:
             await self._end(topic.tenant_id, key, f"the topic has changed: {error.reason}")
             return
-        if (requested.query, dict(requested.namespaces), requested.dialect) != (
+        if (requested.query, dict(requested.namespaces), requested.dialect, dict(requested.params)) != (
             mine.query,
             dict(mine.namespaces),
             mine.dialect,
+            dict(mine.params),
         ):
             mine = await self._broker.replace(
                 mine,
                 query=requested.query,
                 namespaces=requested.namespaces,
                 dialect=requested.dialect,
+                params=requested.params,
                 delivery=mine.delivery,
             )
         state = paused_or_active(topic)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -77,59 +77,48 @@ class CommitResult:
     """The last delivery of each such queue that got more than a reader can hold."""
     incomplete: bool = False
     """Whether readers may have missed deliveries, after a failure."""
+    filled: set[int] = field(default_factory=set)
+    """Queues with new deliveries."""
     pushed: set[int] = field(default_factory=set)
     """Queues with new deliveries that are pushed."""
     changed: list[StoredSubscription] = field(default_factory=list)
     removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Queues that a replay fills, with the subscription and the next sequence number; ``None`` after its end."""
+    sought: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Queues that begin anew, with the subscription and the first message."""
 
 
+@dataclass(slots=True)
 class CommitGroup:
-    """The context of operations, inside the transaction.
+    """The context of operations, inside the transaction."""
 
-    Args:
-        transaction: The open transaction.
-        store: The store, for reading what was committed before.
-        population: The engine.
-        tenants: Their settings, by id.
-        options: Bounds.
-        remaining: For each queue, how many deliveries may come before those pending are counted.
-    """
-
-    def __init__(
-        self,
-        transaction: Transaction,
-        store: Store,
-        population: BrokerPopulation,
-        tenants: dict[int, Tenant],
-        options: HubOptions,
-        remaining: dict[int, int],
-    ) -> None:
-        self.transaction = transaction
-        self.store = store
-        self.population = population
-        self.tenants = tenants
-        self.options = options
-        self.remaining_by_queue = remaining
-        self.now = time.time()
-        self.last_seq = 0
-        """The last message stored in this group."""
-        self.published: list[PublishedMessage] = []
-        """Messages with deliveries."""
-        self.accepted: list[StoredMessage] = []
-        """All messages published here, for the overlay."""
-        self.pushed: set[int] = set()
-        self.changed: list[StoredSubscription] = []
-        self.removed: list[StoredSubscription] = []
-        self.reread: list[RegisteredSubscription] = []
-        """Changed subscriptions that are read after the commit, so that listeners get them as they are."""
-        self.replays: list[tuple[int, int, int | None]] = []
-        self.counted = Metrics()
-        """Values that are added to the counters after the commit."""
-        self._undo: list[Callable[[], object]] = []
-        self.touched: list[RegisteredSubscription] = []
-        """Subscriptions that changed in the engine."""
+    transaction: Transaction
+    store: Store
+    """The store, for reading what was committed before."""
+    population: BrokerPopulation
+    tenants: Mapping[int, Tenant]
+    options: HubOptions
+    remaining_by_queue: dict[int, int]
+    """For each queue, how many deliveries may come before those pending are counted."""
+    seeks: Mapping[int, int]
+    """How often queues have begun anew since the start."""
+    full_queues: dict[int, float]
+    """Queues whose publishers are refused, with the time (monotonic) from which on those pending are counted again."""
+    result: CommitResult
+    """What the event loop gets, if the commit succeeds."""
+    now: float = field(default_factory=time.time)
+    published: list[PublishedMessage] = field(default_factory=list)
+    """Messages with deliveries."""
+    accepted: list[StoredMessage] = field(default_factory=list)
+    """All messages published here, for the overlay."""
+    reread: list[RegisteredSubscription] = field(default_factory=list)
+    """Changed subscriptions that are read after the commit, so that listeners get them as they are."""
+    counted: Metrics = field(default_factory=Metrics)
+    """Values that are added to the counters after the commit."""
+    touched: list[RegisteredSubscription] = field(default_factory=list)
+    """Subscriptions that changed in the engine."""
+    _undo: list[Callable[[], object]] = field(default_factory=list)
 
     def limit(self, tenant_id: int, name: str) -> int:
         """Returns a limit of a tenant: its own, or the broker's."""
@@ -151,11 +140,7 @@ class CommitGroup:
         return refused
 
     def put(self, member: RegisteredSubscription, *, active: bool) -> None:
-        """Sets a subscription in the engine, whatever it was before.
-
-        Raises:
-            QueryError: The engine refuses the query.
-        """
+        """Sets a subscription in the engine, whatever it was before; raises QueryError if the engine refuses it."""
         population = self.population.of(member.tenant_id)
         before, was_active = population.member(member.tenant_id, member.id), population.active(member.id)
         self.touched.append(member)
@@ -163,10 +148,7 @@ class CommitGroup:
         _put(population, member, active)
 
     def put_many(self, members: Sequence[tuple[RegisteredSubscription, bool]]) -> list[tuple[int, Exception]]:
-        """Sets the queries of registered subscriptions, active or not; returns index and error of those refused.
-
-        A subscription that is refused stays as it was.
-        """
+        """Sets the queries of registered subscriptions, active or not; returns index and error of those refused."""
         taking_part: dict[int, list[int]] = {}
         for position, (member, active) in enumerate(members):
             population = self.population.of(member.tenant_id)

@@ -18,12 +18,24 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from twigcast.broker.errors import Invalid
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
-from twigcast.broker.options import HubOptions
-from twigcast.broker.store.records import Pause
+from twigcast.broker.model import (
+    ErrorRecord,
+    NewDelivery,
+    NewQuery,
+    NewSubscription,
+    Pause,
+    StoredMessage,
+    StoredSubscription,
+)
+from twigcast.broker.options import HubOptions, refused_dialect
 from twigcast.broker.store.store import Store
 from twigcast.engine.external import check_query
+from twigcast.errors import InvalidContext, InvalidKey, TwigcastError
+from twigcast.reading.text import NO_CHARACTER, half_pair
+from twigcast.registration import DIALECTS, Params, no_query
+from twigcast.subscription_items import checked_namespaces, checked_params
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon
 
@@ -39,11 +51,7 @@ REPORT_SECONDS: Final = 0.5
 
 
 class SaxonExecutor:
-    """The Saxon process of all followers, called from one thread.
-
-    Args:
-        options: Bounds, with the time that an evaluation may take.
-    """
+    """The Saxon process of all followers, called from one thread."""
 
     def __init__(self, options: HubOptions) -> None:
         self._seconds_max = options.xquery_seconds_max
@@ -51,17 +59,15 @@ class SaxonExecutor:
         self._starting = threading.Lock()
         self.thread = ThreadPoolExecutor(1, "twigcast-xquery")
 
-    def check(self, query: str, namespaces: Mapping[str, str]) -> None:
-        """Checks a query; blocks.
+    def check(self, query: str, namespaces: Mapping[str, str], params: Params) -> None:
+        """Raises QueryError unless engine and Saxon take a query; blocks."""
+        check_query(query, namespaces, "xquery", params, saxon=self._started)
 
-        Raises:
-            QueryError: Neither the engine nor Saxon takes it.
-        """
-        check_query(query, namespaces, "xquery", self._started)
-
-    def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes) -> Reply:
+    def evaluate(
+        self, query: str, namespaces: Mapping[str, str], message: bytes, params: Params, is_condition: bool
+    ) -> Reply:
         """Evaluates a query on a message; blocks. Errors are part of the reply."""
-        return self._started().evaluate(query, namespaces, message)
+        return self._started().evaluate(query, namespaces, message, params, is_condition)
 
     def _started(self) -> Saxon:
         with self._starting:
@@ -76,20 +82,54 @@ class SaxonExecutor:
             self._saxon.close()
 
 
+def refusals_of(
+    new: Sequence[NewSubscription] | Sequence[NewQuery], evaluations: SaxonExecutor
+) -> list[Exception | None]:
+    """Returns for each new subscription or query the error that refuses it, or ``None``."""
+    return [refused(n.key, n.query, n.namespaces, n.dialect, n.params, evaluations) for n in new]
+
+
+def refused(
+    key: str,
+    query: str,
+    namespaces: Mapping[str, str],
+    dialect: str,
+    params: Params,
+    evaluations: SaxonExecutor,
+) -> Exception | None:
+    """Returns the error that refuses a subscription by itself, or ``None``."""
+    if half_pair(key) is not None:
+        return InvalidKey(key, NO_CHARACTER)
+    if not key or "\0" in key:
+        return InvalidKey(key, "it is empty" if not key else "the character U+0000 cannot be kept")
+    if any(half_pair(part) is not None for part in (query, *namespaces, *namespaces.values())):
+        return no_query(query)
+    if any("\0" in part for part in (*namespaces, *namespaces.values())):
+        return Invalid("the character U+0000 cannot be part of a namespace")
+    if (reason := refused_dialect(dialect)) is not None:
+        return Invalid(reason)
+    try:
+        checked_namespaces(namespaces)
+        values = checked_params(params)
+    except (InvalidContext, TypeError) as error:
+        return Invalid(error.reason if isinstance(error, InvalidContext) else str(error))
+    try:
+        if dialect == "xquery":
+            evaluations.check(query, namespaces, values)
+        else:
+            check_query(query, namespaces, DIALECTS[dialect], values)
+    except TwigcastError as error:
+        return error
+    return None
+
+
 def is_paused_at(position: int, pauses: Sequence[Pause]) -> bool:
     """Returns whether a follower has nothing to read until it is resumed."""
     return bool(pauses) and pauses[-1].last_seq is None and position >= pauses[-1].first_seq
 
 
 class ExternalQueryRunner:
-    """A query in XQuery on its way through the messages.
-
-    Args:
-        subscription: The stored subscription.
-        options: Bounds.
-        evaluations: Saxon.
-        pauses: The pauses that it has not passed.
-    """
+    """A query in XQuery on its way through the messages, with the pauses that it has not passed."""
 
     def __init__(
         self,
@@ -149,7 +189,7 @@ class ExternalQueryRunner:
         return last
 
     def _evaluate(self, message: StoredMessage) -> None:
-        (outcome,) = self._population.match([message.xml])
+        (outcome,) = self._population.match([message.with_ids])
         reasons = [failure.reason for failure in outcome.undecided]
         if outcome.error is not None:
             reasons.append(str(outcome.error))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twigcast.broker.errors import LimitReached, NotFound
+from twigcast.broker.errors import LimitReached, UnknownObject
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.hub.commit import CommitGroup, Operation
+from twigcast.broker.hub.overflow import fill_gap
 from twigcast.broker.hub.population import RegisteredSubscription
 from twigcast.broker.model import (
     DeliveryId,
@@ -16,12 +17,13 @@ from twigcast.broker.model import (
     NewDelivery,
     NewQuery,
     NewSubscription,
+    OverflowPolicy,
+    Pause,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.records import Pause
 from twigcast.broker.store.store import Transaction
-from twigcast.registration import Dialect
+from twigcast.registration import Dialect, Params
 
 
 @dataclass(eq=False)
@@ -45,8 +47,8 @@ class Subscribe(Operation):
             group.transaction.delete_subscription(subscription.id)
             results[position] = error
         accepted = [result for result in results if isinstance(result, StoredSubscription)]
-        group.changed += accepted
-        group.replays += [(s.queue_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
+        group.result.changed += accepted
+        group.result.replays += [(s.queue_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
         self.result = results
 
     def _broken(self, group: CommitGroup) -> list[int | None]:
@@ -74,6 +76,8 @@ class Replace(Operation):
     namespaces: Mapping[str, str]
     dialect: Dialect
     delivery: DeliverySettings
+    overflow: OverflowPolicy
+    params: Params
 
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine."""
@@ -86,6 +90,8 @@ class Replace(Operation):
             dialect=self.dialect,
             pushed=self.delivery.is_pushed,
             source=source_of_topic(self.delivery),
+            params=self.params,
+            overflow=self.overflow,
         )
         group.put(requested, active=active)
         self.result = group.transaction.replace_subscription(
@@ -93,9 +99,13 @@ class Replace(Operation):
             query=self.query,
             namespaces=self.namespaces,
             dialect=self.dialect,
+            params=self.params,
             delivery=self.delivery,
+            overflow=self.overflow,
         )
-        group.changed.append(self.result)
+        group.remaining_by_queue.pop(existing.queue_id, None)
+        group.full_queues.pop(existing.queue_id, None)
+        group.result.changed.append(self.result)
 
 
 @dataclass(eq=False)
@@ -111,17 +121,19 @@ class ReplaceQueries(Operation):
         for position, new in enumerate(self.new):
             try:
                 existing = _registered(group, new.subscription)
-            except NotFound as error:
+            except UnknownObject as error:
                 results.append(error)
                 continue
             results.append(None)
             active = group.population.of(existing.tenant_id).active(existing.id)
-            asked = replace(existing, query=new.query, namespaces=new.namespaces, dialect=new.dialect)
+            asked = replace(
+                existing, query=new.query, namespaces=new.namespaces, dialect=new.dialect, params=new.params
+            )
             requested.append((position, asked, active))
         for index, refusal in group.put_many([(member, active) for _, member, active in requested]):
             results[requested[index][0]] = refusal
         good = [new for new, result in zip(self.new, results, strict=True) if result is None]
-        group.changed += group.transaction.replace_queries(good)
+        group.result.changed += group.transaction.replace_queries(good)
         self.result = results
 
 
@@ -140,6 +152,7 @@ class SetState(Operation):
         was_active = group.population.of(existing.tenant_id).active(existing.id)
         if existing.dialect == "xquery" and active != was_active:
             self._pause_follower(group, existing)
+        fill_gap(group, existing)
         group.put(existing, active=active)
         group.transaction.set_subscription_state(existing.id, self.state, self.reason)
         group.reread.append(existing)
@@ -153,7 +166,31 @@ class SetState(Operation):
         elif not transaction.end_pause(existing.id, next_seq - 1):
             # Nothing is recorded of the pause but that it is over.
             transaction.set_replay(existing.id, next_seq)
-            group.replays.append((existing.queue_id, existing.id, next_seq))
+            group.result.replays.append((existing.queue_id, existing.id, next_seq))
+
+
+@dataclass(eq=False)
+class Seek(Operation):
+    """A new beginning of a subscription, with a stored message or the next one. Results in the subscription."""
+
+    subscription: StoredSubscription
+    first_seq: int | None
+    """``None`` for the next message."""
+
+    def apply(self, group: CommitGroup) -> None:
+        """Changes the store, and lets replay and readers begin anew."""
+        existing = _registered(group, self.subscription)
+        end = group.transaction.next_seq()
+        first = end if self.first_seq is None else max(1, min(self.first_seq, end))
+        if fill_gap(group, existing):
+            # What waited is done now.
+            group.put(existing, active=True)
+            group.transaction.set_subscription_state(existing.id, SubscriptionState.ACTIVE, None)
+        self.result = group.transaction.seek(existing.id, first, end - 1)
+        group.result.changed.append(self.result)
+        group.result.replays.append((existing.queue_id, existing.id, self.result.replay_next))
+        group.result.sought[existing.queue_id] = (existing.id, first)
+        group.remaining_by_queue.pop(existing.queue_id, None)
 
 
 @dataclass(eq=False)
@@ -167,14 +204,14 @@ class Unsubscribe(Operation):
         existing = _registered(group, self.subscription)
         group.forget(existing)
         group.transaction.delete_subscription(existing.id)
-        group.removed.append(self.subscription)
+        group.result.removed.append(self.subscription)
 
 
 def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
     """Returns a subscription as it is at this point of the group."""
     existing = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
     if existing is None:
-        raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
+        raise UnknownObject(f"there is no subscription with the key {subscription.key!r} any more")
     return existing
 
 
@@ -186,11 +223,14 @@ class AcknowledgeDeliveries(Operation):
 
     queue_id: int
     ids: Sequence[DeliveryId]
+    seeks: int
+    """How often the queue had begun anew when they were handed out; what began anew since is not acknowledged."""
 
     def apply(self, group: CommitGroup) -> None:
         """Changes the store."""
-        group.transaction.acknowledge(self.queue_id, self.ids)
-        group.counted.acknowledged += len(self.ids)
+        if group.seeks.get(self.queue_id, 0) == self.seeks:
+            group.transaction.acknowledge(self.queue_id, self.ids)
+            group.counted.acknowledged += len(self.ids)
 
 
 @dataclass(eq=False)
@@ -200,11 +240,14 @@ class AcknowledgeUpTo(Operation):
     commutes = True
 
     marks: Mapping[int, int]
+    seeks: Mapping[int, int]
+    """How often each queue had begun anew when they were handed out."""
 
     def apply(self, group: CommitGroup) -> None:
         """Changes the store."""
         for queue_id, seq in self.marks.items():
-            group.transaction.acknowledge_up_to(queue_id, seq)
+            if group.seeks.get(queue_id, 0) == self.seeks[queue_id]:
+                group.transaction.acknowledge_up_to(queue_id, seq)
         group.counted.marks += len(self.marks)
 
 
@@ -233,6 +276,8 @@ class StoreReplay(Operation):
     """The position of replay before."""
     replay_next: int | None
     """The next position of replay; ``None`` after its end."""
+    replay_end: int | None = None
+    """The last message of the replay as it was matched; ``None`` if it has none."""
     errors: Sequence[ErrorRecord] = ()
     pauses: Sequence[Pause] | None = None
     """The pauses that the matching took into account; ``None`` if it only ran while the subscription was active."""
@@ -253,15 +298,17 @@ class StoreReplay(Operation):
         group.transaction.set_replay(member.id, self.replay_next)
         if self.pauses:
             group.transaction.forget_pauses(member.id, before=self.replay_next)
-        group.replays.append((member.queue_id, member.id, self.replay_next))
+        group.result.replays.append((member.queue_id, member.id, self.replay_next))
         group.counted.replayed += len(self.deliveries)
+        if self.deliveries:
+            group.result.filled.add(member.queue_id)
         if self.deliveries and existing is not None and existing.pushed:
-            group.pushed.add(member.queue_id)
+            group.result.pushed.add(member.queue_id)
 
     def _counts(self, group: CommitGroup) -> bool:
         """Returns whether the matched range is still the next one."""
         number = self.member.id
-        if group.transaction.replay_next(number) != self.begun_at:
+        if group.transaction.replay_range(number) != (self.begun_at, self.replay_end):
             return False
         takes_part = group.population.of(self.member.tenant_id).active(number)
         if self.pauses is None:

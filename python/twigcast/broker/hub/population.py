@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import gc
 from array import array
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from twigcast._core import NameDictionary, NumberBuffer
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
-from twigcast.broker.model import StoredSubscription, SubscriptionState
+from twigcast.broker.model import OverflowPolicy, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
 from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
-from twigcast.registration import Dialect
+from twigcast.registration import ENGINE_DIALECTS, Dialect, Params
 from twigcast.registration import Subscription as Query
+
+V = TypeVar("V")
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -44,17 +47,20 @@ class RegisteredSubscription:
     """Whether listeners are called for its deliveries, since they are pushed."""
     source: str | None = None
     """The only source whose messages it gets: a WebSub subscriber of that source's topic; ``None`` for all sources."""
+    overflow: OverflowPolicy = OverflowPolicy.SUSPEND
+    params: Params = field(default_factory=dict)
 
     @classmethod
     def of(cls, subscription: StoredSubscription) -> RegisteredSubscription:
         """Returns a stored subscription as the hub needs it."""
         s = subscription
-        source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, s.delivery.is_pushed, source)
+        source, pushed = source_of_topic(s.delivery), s.delivery.is_pushed
+        about = s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect
+        return cls(*about, pushed, source, s.overflow, s.params)
 
     def as_query(self) -> Query:
-        """Returns it as the engine needs it: under its number."""
-        return Query(str(self.id), self.query, self.namespaces, self.dialect)
+        """Returns it as the engine needs it: under its number, in the group of its subscriber."""
+        return Query(str(self.id), self.query, self.namespaces, self.dialect, str(self.queue_id), self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +76,11 @@ class MatchOutcome:
 
 
 class TenantPopulation:
-    """The subscriptions of one tenant.
-
-    Args:
-        limits: Of messages and queries.
-        evaluator: Evaluates external queries, if any are registered.
-    """
+    """The subscriptions of one tenant; an evaluator is needed for queries that are registered in XQuery."""
 
     def __init__(self, limits: Limits, evaluator: QueryEvaluator | None = None) -> None:
-        self.session = EngineSession.empty(limits, evaluator)
+        # A log holds nothing of messages: a metric counts what others are warned of.
+        self.session = EngineSession.empty(limits, evaluator, is_quiet=True)
         self.followers: dict[int, RegisteredSubscription] = {}
         """Subscriptions in XQuery, which match stored messages by themselves: see
         :mod:`~twigcast.broker.hub.external_queries`.
@@ -95,6 +97,10 @@ class TenantPopulation:
         """Whether deliveries are pushed, by slot."""
         self.sources: dict[int, str] = {}
         """The only source of some subscriptions, by slot."""
+        self.policies: dict[int, OverflowPolicy] = {}
+        """The policies of subscriptions that have not the usual one, by slot."""
+        self.draining: set[int] = set()
+        """Subscriptions that miss messages until less waits for their subscriber, and perhaps some that did so."""
 
     def __len__(self) -> int:
         return len(self.session.engine) + len(self.dormant) + len(self.followers)
@@ -142,22 +148,22 @@ class TenantPopulation:
         return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
     def register(self, member: RegisteredSubscription) -> None:
-        """Registers a query in XQuery for matching here, once it has been checked.
-
-        Raises:
-            QueryError: The engine refuses it.
-        """
-        self.session.add(str(member.id), member.query, member.namespaces, "xquery", replace=True, is_checked=True)
+        """Registers a checked query in XQuery for matching here; raises QueryError if the engine refuses it."""
+        self.session.add(
+            str(member.id),
+            member.query,
+            member.namespaces,
+            "xquery",
+            replace=True,
+            is_checked=True,
+            group=str(member.queue_id),
+            params=member.params,
+        )
 
     def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.session.engine.slots_of([str(m.id) for m in members])
-        if self.sources or any(m.source is not None for m in members):
-            for slot, member in zip(slots, members, strict=True):
-                assert slot is not None, "it was added just now"
-                if member.source is not None:
-                    self.sources[slot] = member.source
-                else:
-                    self.sources.pop(slot, None)
+        if self.sources or self.policies or any(m.source or m.overflow is not OverflowPolicy.SUSPEND for m in members):
+            self._index_rare(slots, members)
         size = len(self.ids)
         if slots == list(range(size, size + len(members))):
             # In the order of a bulk addition, and of the start.
@@ -174,6 +180,14 @@ class TenantPopulation:
             self.queues[slot] = member.queue_id
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
+
+    def _index_rare(self, slots: Sequence[int | None], members: Sequence[RegisteredSubscription]) -> None:
+        """Keeps what few subscriptions have."""
+        for slot, member in zip(slots, members, strict=True):
+            assert slot is not None, "it was added just now"
+            _set_or_remove(self.sources, slot, member.source)
+            is_usual = member.overflow is OverflowPolicy.SUSPEND
+            _set_or_remove(self.policies, slot, None if is_usual else member.overflow)
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
@@ -198,31 +212,24 @@ class TenantPopulation:
             self.keys[slot],
             stored.query,
             stored.namespaces,
-            "legacy" if stored.dialect == "legacy" else "xpath",
+            ENGINE_DIALECTS[stored.dialect],
             bool(self.pushed[slot]),
             self.sources.get(slot),
+            self.policies.get(slot, OverflowPolicy.SUSPEND),
+            stored.params,
         )
 
     def remove(self, subscription_id: int) -> None:
         """Removes a subscription."""
         self.dormant.pop(subscription_id, None)
         self.followers.pop(subscription_id, None)
+        self.draining.discard(subscription_id)
         self.session.discard(str(subscription_id))
-
-    def of_queue(self, queue_id: int) -> list[int]:
-        """Returns the active subscriptions of a queue. Reads all: for rare events."""
-        candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
-        candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
-        return [number for number in candidates if self.active(number)]
 
     # Messages
 
     def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
-        """Returns whether a subscription matches a message given as an element stream, or is undecided on it.
-
-        Raises:
-            RejectedMessage: The stream is damaged, or its message is malformed or over a limit.
-        """
+        """Returns whether a subscription matches an element stream, or is undecided on it; raises RejectedMessage."""
         answer = self.session.engine.match_stream(stream, dictionary)
         return bool(len(answer) or answer.undecided)
 
@@ -235,11 +242,18 @@ class TenantPopulation:
         return outcomes
 
 
+def _set_or_remove(table: dict[int, V], slot: int, value: V | None) -> None:
+    if value is not None:
+        table[slot] = value
+    else:
+        table.pop(slot, None)
+
+
 def _outcomes(part: BatchPart) -> list[MatchOutcome]:
     """Returns what the engine says of each message of a part."""
     result = part.result
-    ends, slots = _int32(result.match_offsets), _int32(result.matches)
-    indices, payloads = _int32(result.payload_indices), memoryview(result.payloads)
+    ends, slots = _numbers(result.match_offsets), _numbers(result.matches)
+    indices, payloads = _numbers(result.payload_indices), memoryview(result.payloads)
     payload_ends = memoryview(result.payload_offsets).cast("q").tolist()
     different = [bytes(payloads[first:last]) for first, last in pairwise(payload_ends)]
     outcomes = []
@@ -257,7 +271,7 @@ def _outcomes(part: BatchPart) -> list[MatchOutcome]:
     return outcomes
 
 
-def _int32(numbers: NumberBuffer) -> list[int]:
+def _numbers(numbers: NumberBuffer) -> list[int]:
     return memoryview(numbers).cast("i").tolist()
 
 
@@ -265,15 +279,19 @@ class BrokerPopulation:
     """The subscriptions of all tenants."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._tenants: dict[int, TenantPopulation] = {}
+        self._tenants: defaultdict[int, TenantPopulation] = defaultdict(lambda: TenantPopulation(limits))
 
     def of(self, tenant_id: int) -> TenantPopulation:
         """Returns the subscriptions of a tenant."""
-        result = self._tenants.get(tenant_id)
-        if result is None:
-            result = self._tenants[tenant_id] = TenantPopulation(self._limits)
-        return result
+        return self._tenants[tenant_id]
+
+    def unread_numbers(self) -> int:
+        """Returns how often comparisons have read a value with an exponent as no number. Any thread may ask."""
+        return sum(tenant.session.engine.unread_count for tenant in list(self._tenants.values()))
+
+    def throttled(self) -> int:
+        """Returns how many subscriptions are set aside, since they overran on several messages. Any thread may ask."""
+        return sum(len(tenant.session.engine.throttled()) for tenant in list(self._tenants.values()))
 
     def __len__(self) -> int:
         return sum(map(len, self._tenants.values()))
@@ -298,6 +316,8 @@ class BrokerPopulation:
             member = RegisteredSubscription.of(subscription)
             if subscription.state is not SubscriptionState.ACTIVE:
                 self.of(member.tenant_id).dormant[member.id] = member
+                if subscription.is_draining:
+                    self.of(member.tenant_id).draining.add(member.id)
                 continue
             some = waiting.setdefault(member.tenant_id, [])
             some.append(member)

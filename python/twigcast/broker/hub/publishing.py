@@ -11,15 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import cast
+from typing import NamedTuple, cast
 
+from twigcast.broker.errors import QueueFull
 from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
+from twigcast.broker.hub.overflow import count_pending, refusal_of
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
-from twigcast.broker.hub.suspension import count_pending
-from twigcast.broker.model import Accepted, ErrorRecord, NewDelivery, RejectedRecord, StoredMessage, Submission
+from twigcast.broker.model import (
+    Accepted,
+    ErrorRecord,
+    NewDelivery,
+    RejectedRecord,
+    StoredMessage,
+    Submission,
+)
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
-from twigcast.reading.conversion import recoded
+from twigcast.reading.conversion import all_forms, recoded
 
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
@@ -45,18 +53,31 @@ class Publish(Operation):
 def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
     """Stores the messages of several operations with their deliveries, and sets the results of each."""
     submissions = [s for operation in operations for s in operation.submissions]
-    results = PublishRun(submissions, group).run()
+    owners = [index for index, operation in enumerate(operations) for _ in operation.submissions]
+    results, refusals = PublishRun(submissions, group, owners).run()
     end = 0
-    for operation in operations:
+    for index, operation in enumerate(operations):
         start, end = end, end + len(operation.submissions)
+        operation.error = refusals.get(index)
         operation.result = results[start:end]
 
 
-class PublishRun:
-    """A run of publishing."""
+class StoredForm(NamedTuple):
+    """A message as it is stored."""
 
-    def __init__(self, submissions: Sequence[Submission], group: CommitGroup) -> None:
+    xml: bytes
+    """In UTF-8 without DOCTYPE."""
+
+    id_types: bytes | None
+    """As :attr:`StoredMessage.id_types`."""
+
+
+class PublishRun:
+    """A run of publishing; ``owners`` are the operations of the submissions, each of which is stored whole or not."""
+
+    def __init__(self, submissions: Sequence[Submission], group: CommitGroup, owners: Sequence[int] = ()) -> None:
         self._submissions = submissions
+        self._owners = owners
         self._group = group
         self._transaction = group.transaction
         self._seq = group.transaction.next_seq()
@@ -65,14 +86,18 @@ class PublishRun:
         self._published: list[PublishedMessage] = []
         self._errors: list[ErrorRecord] = []
 
-    def run(self) -> list[Accepted | RejectedRecord]:
-        """Stores the messages with their deliveries; returns the result of each."""
+    def run(self) -> tuple[list[Accepted | RejectedRecord | None], dict[int, QueueFull]]:
+        """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
         named = [s for s in self._submissions if s.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
         bodies, outcomes = self._match(existing)
         here: dict[Name, Accepted] = {}
-        results: list[Accepted | RejectedRecord] = []
+        results: list[Accepted | RejectedRecord | None] = []
+        refusals = self._refusals(outcomes)
         for position, submission in enumerate(self._submissions):
+            if refusals and self._owners[position] in refusals:
+                results.append(None)
+                continue
             name = (submission.tenant_id, submission.source, submission.message_id or "")
             if submission.message_id is not None and (name in here or name in existing):
                 results.append(self._duplicate(here.get(name) or existing[name]))
@@ -86,11 +111,24 @@ class PublishRun:
                 here[name] = accepted
             results.append(accepted)
         self._store()
-        return results
+        return results, refusals
 
-    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
-        """Returns the messages in UTF-8 and the outcomes of matching, by index of the submission."""
-        bodies: dict[int, bytes] = {}
+    def _refusals(self, outcomes: Mapping[int, MatchOutcome]) -> dict[int, QueueFull]:
+        """Returns the operations with a message for a subscriber for which too much waits, each with its refusal."""
+        refusals: dict[int, QueueFull] = {}
+        for position, outcome in outcomes.items():
+            tenant_id = self._submissions[position].tenant_id
+            refusal = refusal_of(self._group, tenant_id, outcome.slots)
+            if refusal is not None:
+                refusals.setdefault(self._owners[position], refusal)
+        if refusals:
+            self._group.counted.overflow_refused += sum(owner in refusals for owner in self._owners)
+        return refusals
+
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, StoredForm], dict[int, MatchOutcome]]:
+        """Returns the messages in UTF-8 without DOCTYPE and the outcomes of matching, by index of the submission."""
+        bodies: dict[int, StoredForm] = {}
+        sent: dict[int, bytes] = {}
         outcomes: dict[int, MatchOutcome] = {}
         positions: dict[int, list[int]] = {}
         bytes_max = self._group.options.limits.message_bytes_max
@@ -98,13 +136,15 @@ class PublishRun:
             if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in existing:
                 continue
             try:
-                bodies[position] = recoded(s.body, s.charset, bytes_max)
+                sent[position], xml, id_types = all_forms(recoded(s.body, s.charset, bytes_max), bytes_max)
+                bodies[position] = StoredForm(xml, id_types)
             except Rejection as error:
                 outcomes[position] = MatchOutcome(error=error)
                 continue
             positions.setdefault(s.tenant_id, []).append(position)
         for tenant_id, mine in positions.items():
-            answers = self._group.population.of(tenant_id).match([bodies[index] for index in mine])
+            # With spaces for the DOCTYPE, so that errors name the lines of what was sent, and with its ID attributes.
+            answers = self._group.population.of(tenant_id).match([sent[index] for index in mine])
             outcomes.update(zip(mine, answers, strict=True))
         return bodies, outcomes
 
@@ -132,7 +172,7 @@ class PublishRun:
             column=error.column,
         )
 
-    def _accept(self, submission: Submission, body: bytes, outcome: MatchOutcome) -> Accepted:
+    def _accept(self, submission: Submission, body: StoredForm, outcome: MatchOutcome) -> Accepted:
         seq = self._seq
         self._seq += 1
         population = self._group.population.of(submission.tenant_id)
@@ -141,7 +181,7 @@ class PublishRun:
         message_id = submission.message_id or uuid.uuid4().hex
         matches = len(outcome.slots)
         message = StoredMessage(
-            seq, submission.tenant_id, submission.source, message_id, self._group.now, body, matches
+            seq, submission.tenant_id, submission.source, message_id, self._group.now, body.xml, matches, body.id_types
         )
         self._messages.append(message)
         if matches:
@@ -165,7 +205,7 @@ class PublishRun:
         )
         self._deliveries += deliveries
         self._published.append(PublishedMessage(message, deliveries, [keys[slot] for slot in slots]))
-        self._group.pushed.update(queues[slot] for slot in slots if pushed[slot])
+        self._group.result.pushed.update(queues[slot] for slot in slots if pushed[slot])
 
     def _pass_on(self) -> None:
         """Passes stored messages to the overlay."""
@@ -183,7 +223,7 @@ class PublishRun:
             of_tenant.deliveries += message.matches
         if self._messages:
             self._transaction.add_messages(self._messages)
-            self._group.last_seq = self._messages[-1].seq
+            self._group.result.last_seq = self._messages[-1].seq
         if self._deliveries:
             self._transaction.add_deliveries(self._deliveries)
         if self._errors:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.hub.commit import Operation
 from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
 from twigcast.broker.hub.operations import StoreReplay
+from twigcast.broker.hub.overflow import ResumeDrained
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
@@ -36,6 +39,8 @@ CHUNK_BYTES: Final = 8 << 20
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
 """Time between two checks whether a queue that is half full has been emptied."""
+_EXPIRED_SECONDS: Final = 60.0
+"""The same if nothing of it is acknowledged: retention may have removed some."""
 
 
 class InThread(Protocol):
@@ -51,55 +56,45 @@ class _Chunk:
     replay_next: int | None
 
 
+@dataclass(eq=False)
 class Replays:
-    """The running replays.
+    """The running replays, and the subscriptions that resume once their queue is half empty.
 
-    Args:
-        store: The stored messages.
-        in_thread: Runs blocking work.
-        write: Stores a range in the writing thread; returns whether it was stored.
-        evaluations: Saxon, for queries in XQuery.
-        options: Bounds.
-        metrics: Counters.
-        tenants: Returns the present tenants by number.
+    ``write`` runs an operation in the writing thread, and returns its result: of a range, whether it was stored.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        write: Callable[[StoreReplay], Awaitable[bool]],
-        evaluations: SaxonExecutor,
-        options: HubOptions,
-        metrics: Metrics,
-        tenants: Callable[[], Mapping[int, Tenant]],
-    ) -> None:
-        self._store = store
-        self._tenants = tenants
-        self._in_thread = in_thread
-        self._write = write
-        self._evaluations = evaluations
-        self._last_seq = 0
-        self._waiting: list[asyncio.Future[None]] = []
-        """Followers that have read all messages."""
-        self._options = options
-        self._metrics = metrics
-        self._turns = asyncio.Semaphore(options.replays_max)
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._changed: dict[int, StoredSubscription] = {}
-        """Subscriptions that changed while they were replayed."""
-        self._following: set[int] = set()
-        """The tasks of followers, which have no end."""
-        self._outdated: set[int] = set()
-        """Those of them whose subscription has changed, or is deleted."""
+    _store: Store
+    _in_thread: InThread
+    _write: Callable[[Operation], Awaitable[bool]]
+    _evaluations: SaxonExecutor
+    _options: HubOptions
+    _metrics: Metrics
+    _tenants: Callable[[], Mapping[int, Tenant]]
+    _last_seq: int = field(init=False, default=0)
+    _waiting: list[asyncio.Future[None]] = field(init=False, default_factory=list)
+    """Followers that have read all messages."""
+    _turns: asyncio.Semaphore = field(init=False)
+    _tasks: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    _changed: dict[int, StoredSubscription] = field(init=False, default_factory=dict)
+    """Subscriptions that changed while they were replayed."""
+    _following: set[int] = field(init=False, default_factory=set)
+    """The tasks of followers, which have no end."""
+    _outdated: set[int] = field(init=False, default_factory=set)
+    """Those of them whose subscription has changed, or is deleted."""
+    _acknowledged: dict[int, asyncio.Event] = field(init=False, default_factory=dict)
+    """By queue of a subscription that waits to be resumed: set when something of it is acknowledged."""
+
+    def __post_init__(self) -> None:
+        self._turns = asyncio.Semaphore(self._options.replays_max)
 
     def changed(self, subscription: StoredSubscription) -> None:
         """Begins or resumes the replay of a new or changed subscription, if it has one."""
         self.recheck(subscription)
-        if subscription.replay_next is None:
-            return
-        if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
-            return
+        if not subscription.is_draining:
+            if subscription.replay_next is None:
+                return
+            if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
+                return
         if subscription.id in self._tasks:
             # The task may be about to end because of the subscription's former state.
             self._changed[subscription.id] = subscription
@@ -111,6 +106,12 @@ class Replays:
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
             self._wake()
+        self.acknowledged(subscription.queue_id)
+
+    def acknowledged(self, queue_id: int) -> None:
+        """Wakes the task that waits until a queue is half empty."""
+        if (event := self._acknowledged.get(queue_id)) is not None:
+            event.set()
 
     def grown(self, last_seq: int) -> None:
         """Notes the last stored message, and wakes the followers."""
@@ -128,14 +129,17 @@ class Replays:
         self._tasks[subscription.id] = task
         if subscription.dialect == "xquery":
             self._following.add(subscription.id)
-        self._metrics.replays = len(self._tasks) - len(self._following)
+        self._count()
         task.add_done_callback(lambda done: self._ended(subscription.id, done))
+
+    def _count(self) -> None:
+        self._metrics.replays = len(self._tasks) - len(self._following) - len(self._acknowledged)
 
     def _ended(self, subscription_id: int, task: asyncio.Task[None]) -> None:
         del self._tasks[subscription_id]
         self._following.discard(subscription_id)
         self._outdated.discard(subscription_id)
-        self._metrics.replays = len(self._tasks) - len(self._following)
+        self._count()
         changed = self._changed.pop(subscription_id, None)
         if task.cancelled():
             return
@@ -153,11 +157,33 @@ class Replays:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, subscription: StoredSubscription) -> None:
+        if subscription.is_draining:
+            await self._resume(subscription)
+            return
         if subscription.dialect == "xquery":
             await self._replay(subscription)
             return
         async with self._turns:
             await self._replay(subscription)
+
+    async def _resume(self, subscription: StoredSubscription) -> None:
+        """Resumes a subscription for which too much waited, when its queue is at most half full."""
+        event = self._acknowledged[subscription.queue_id] = asyncio.Event()
+        self._count()
+        try:
+            while subscription.id not in self._changed:
+                event.clear()
+                try:
+                    if await self._pending(subscription) <= self._half(subscription):
+                        await self._write(ResumeDrained(subscription))
+                        return
+                except StoreUnavailable as error:
+                    logger.debug("a suspended subscription waits: %s", error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), _EXPIRED_SECONDS)
+                await asyncio.sleep(_FULL_SECONDS)
+        finally:
+            del self._acknowledged[subscription.queue_id]
 
     async def _replay(self, subscription: StoredSubscription) -> None:
         waited = False
@@ -186,7 +212,8 @@ class Replays:
             remaining = await self._remaining(subscription)
             chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
             position = matcher.position or 0
-            if not await self._write(StoreReplay(matcher.member, chunk.deliveries, position, chunk.replay_next)):
+            replay = StoreReplay(matcher.member, chunk.deliveries, position, chunk.replay_next, matcher.end)
+            if not await self._write(replay):
                 return False
             if chunk.replay_next is None:
                 return True
@@ -214,18 +241,15 @@ class Replays:
                     follower.deliveries,
                     follower.stored_at,
                     come_to,
-                    follower.errors,
-                    follower.pauses,
+                    errors=follower.errors,
+                    pauses=follower.pauses,
                 )
                 if not await self._write(replay):
                     return
                 follower.was_stored()
 
     async def _news_from(self, follower: ExternalQueryRunner) -> None:
-        """Waits until there are new messages, or until the position is to be stored.
-
-        It also ends when the subscription has changed.
-        """
+        """Waits for new messages, a changed subscription, or the time when the position is to be stored."""
         while follower.position > self._last_seq and follower.member.id not in self._outdated:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
@@ -237,10 +261,16 @@ class Replays:
 
     async def _remaining(self, subscription: StoredSubscription) -> int:
         """Waits until the queue is at most half full; returns how many deliveries may come without a suspension."""
-        bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
-        while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
+        bound = self._half(subscription)
+        while await self._pending(subscription) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
+
+    def _half(self, subscription: StoredSubscription) -> int:
+        return self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
+
+    async def _pending(self, subscription: StoredSubscription) -> int:
+        return await self._in_thread(lambda: self._store.pending_count(subscription.queue_id))
 
     async def _as_stored(self, before: StoredSubscription) -> StoredSubscription | None:
         """Returns the subscription as it is now, if its replay has not ended."""
@@ -261,24 +291,22 @@ class _Matcher:
     def __init__(self, subscription: StoredSubscription, options: HubOptions) -> None:
         self.member = RegisteredSubscription.of(subscription)
         self.position = subscription.replay_next
-        self._end = subscription.replay_end or 0
+        self.end = subscription.replay_end
         self._population = TenantPopulation(options.limits)
         for _, error in self._population.add([self.member]):
             raise error
 
     def chunk(self, store: Store, most: int) -> _Chunk:
         """Returns the deliveries and errors of the next messages, at most so many."""
-        position, most = self.position or 0, min(most, CHUNK_MESSAGES)
-        result = store.messages(
-            self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
-        )
+        position, end, most = self.position or 0, self.end or 0, min(most, CHUNK_MESSAGES)
+        result = store.messages(self.member.tenant_id, after=position - 1, up_to=end, limit=most, bytes_max=CHUNK_BYTES)
         deliveries = self._match(result) if result else []
         # Size may bound the number of messages: only an empty range ends the replay.
-        more = bool(result) and result[-1].seq < self._end
+        more = bool(result) and result[-1].seq < end
         return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
-        outcomes = self._population.match([message.xml for message in messages])
+        outcomes = self._population.match([message.with_ids for message in messages])
         deliveries = []
         for message, outcome in zip(messages, outcomes, strict=True):
             if outcome.error is not None:

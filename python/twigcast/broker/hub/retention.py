@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from twigcast.broker.errors import BrokerError
@@ -19,28 +20,17 @@ EXPIRED_AT_ONCE: Final = 500
 """Number of messages removed in one commit; publications go on in between."""
 
 
+@dataclass(eq=False)
 class Retention:
-    """Removes what is over, every so often.
+    """Removes what is over, every so often, by changes that run in the writing thread."""
 
-    Args:
-        change: Runs a change in the writing thread.
-        options: Bounds.
-        metrics: Counters.
-    """
-
-    def __init__(
-        self,
-        change: Callable[[Callable[[Transaction], int]], Awaitable[int]],
-        options: HubOptions,
-        metrics: Metrics,
-    ) -> None:
-        self._change = change
-        self._options = options
-        self._metrics = metrics
-        self.retained_above: Callable[[], int | None] = lambda: None
-        """Returns the sequence number above which messages are kept longer, for brokers that may request them."""
-        self.kept_times = 1.0
-        """Factor of the age and size up to which these are kept."""
+    _change: Callable[[Callable[[Transaction], int]], Awaitable[int]]
+    _options: HubOptions
+    _metrics: Metrics
+    retained_above: Callable[[], int | None] = field(init=False, default_factory=lambda: lambda: None)
+    """Returns the sequence number above which messages are kept longer, for brokers that may request them."""
+    kept_times: float = field(init=False, default=1.0)
+    """Factor of the age and size up to which these are kept."""
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -49,7 +39,7 @@ class Retention:
             try:
                 await self.once()
             except BrokerError as error:
-                logger.warning("retention is put off: %s", error)
+                logger.warning("retention is postponed: %s", error)
 
     async def once(self) -> None:
         """Removes what has expired now."""

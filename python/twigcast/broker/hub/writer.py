@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
@@ -41,47 +42,39 @@ _delivery_id = cast("Callable[[tuple[int, int]], DeliveryId]", partial(tuple.__n
 _delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple.__new__, QueuedDelivery))
 
 
+@dataclass(eq=False)
 class Writer:
-    """The writing thread.
+    """The writing thread, which alone uses the engine after the start.
 
-    Args:
-        store: The store that it changes.
-        population: The engine, which only this thread uses after the start.
-        options: Bounds.
-        metrics: Counters.
-        live: Queues with readers, owned by the event loop.
-        hand_over: Called in the writing thread with the result of each group.
+    ``live`` are the queues with readers, owned by the event loop; ``hand_over`` is called in this thread with the
+    result of each group.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        population: BrokerPopulation,
-        options: HubOptions,
-        metrics: Metrics,
-        live: Container[int],
-        hand_over: Callable[[CommitResult], None],
-    ) -> None:
-        self._store = store
-        self._population = population
-        self._options = options
-        self._metrics = metrics
-        self._live = live
-        self._hand_over = hand_over
-        self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
-        self._remaining_by_queue: dict[int, int] = {}
-        self._doubtful: dict[int, RegisteredSubscription] = {}
-        """Subscriptions of which store and engine may differ since a commit failed."""
-        self._incomplete = False
-        """Whether readers may have missed deliveries since."""
-        self._untold: list[RegisteredSubscription] = []
-        """Subscriptions that are read, and reported to the listeners, with the next group."""
-        self.tenants: dict[int, Tenant] = {}
-        """Settings of the tenants; replaced as a whole by the event loop."""
-        self.trouble: str | None = None
-        """Why the last commit failed."""
-        self.on_accepted: Callable[[list[StoredMessage]], None] | None = None
-        """Called in the writing thread with the published messages of a group, in order, once they are durable."""
+    _store: Store
+    _population: BrokerPopulation
+    _options: HubOptions
+    _metrics: Metrics
+    _live: Container[int]
+    _hand_over: Callable[[CommitResult], None]
+    _waiting: SimpleQueue[Operation | None] = field(init=False, default_factory=SimpleQueue)
+    _remaining_by_queue: dict[int, int] = field(init=False, default_factory=dict)
+    _full_queues: dict[int, float] = field(init=False, default_factory=dict)
+    _seeks: dict[int, int] = field(init=False, default_factory=dict)
+    _doubtful: dict[int, RegisteredSubscription] = field(init=False, default_factory=dict)
+    """Subscriptions of which store and engine may differ since a commit failed."""
+    _incomplete: bool = field(init=False, default=False)
+    """Whether readers may have missed deliveries since."""
+    _unreported: list[RegisteredSubscription] = field(init=False, default_factory=list)
+    """Subscriptions that are read, and reported to the listeners, with the next group."""
+    tenants: dict[int, Tenant] = field(init=False, default_factory=dict)
+    """Settings of the tenants; replaced as a whole by the event loop."""
+    trouble: str | None = field(init=False, default=None)
+    """Why the last commit failed."""
+    on_accepted: Callable[[list[StoredMessage]], None] | None = field(init=False, default=None)
+    """Called in the writing thread with the published messages of a group, in order, once they are durable."""
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._run, name="twigcast-writer", daemon=True)
 
     def start(self) -> None:
@@ -134,7 +127,17 @@ class Writer:
                 if self._doubtful:
                     self._agree()
                 with self._store.transaction() as transaction:
-                    group = self._group(transaction)
+                    group = CommitGroup(
+                        transaction,
+                        self._store,
+                        self._population,
+                        self.tenants,
+                        self._options,
+                        self._remaining_by_queue,
+                        self._seeks,
+                        self._full_queues,
+                        CommitResult(operations),
+                    )
                     for current in _in_order(remaining):
                         _apply(current, group)
                     current = ()
@@ -148,18 +151,8 @@ class Writer:
                     logger.exception("an operation failed in a group of %d", len(current))
                 remaining = _without(remaining, current, error)
             else:
-                return self._committed(operations, group, begun)
+                return self._committed(group, begun)
         return CommitResult(operations)
-
-    def _group(self, transaction: object) -> CommitGroup:
-        return CommitGroup(
-            transaction,  # type: ignore[arg-type]
-            self._store,
-            self._population,
-            self.tenants,
-            self._options,
-            self._remaining_by_queue,
-        )
 
     def _fail(self, operations: Sequence[Operation], error: Exception, group: CommitGroup | None) -> None:
         if group is not None:
@@ -182,7 +175,7 @@ class Writer:
                 continue
             # Another subscription may have the same key now.
             existing = RegisteredSubscription.of(stored)
-            self._untold.append(existing)
+            self._unreported.append(existing)
             if stored.state is not SubscriptionState.ACTIVE:
                 population.remove(existing.id)
                 population.dormant[existing.id] = existing
@@ -193,28 +186,23 @@ class Writer:
 
     # After the commit
 
-    def _committed(self, operations: list[Operation], group: CommitGroup, begun: float) -> CommitResult:
+    def _committed(self, group: CommitGroup, begun: float) -> CommitResult:
         self.trouble = None
         if self.on_accepted is not None and group.accepted:
             self.on_accepted(group.accepted)
         self._count(group, time.perf_counter() - begun)
-        over = CommitResult(
-            operations,
-            pushed=group.pushed,
-            changed=group.changed + self._read_again(group.reread),
-            removed=group.removed,
-            replays=group.replays,
-            incomplete=self._incomplete,
-        )
-        self._incomplete = False
-        over.last_seq = group.last_seq
-        self._fan_out(group.published, over)
-        return over
+        result = group.result
+        for queue_id in result.sought:
+            self._seeks[queue_id] = self._seeks.get(queue_id, 0) + 1
+        result.changed += self._read_again(group.reread)
+        result.incomplete, self._incomplete = self._incomplete, False
+        self._fan_out(group.published, result)
+        return result
 
     def _count(self, group: CommitGroup, seconds: float) -> None:
         metrics, counted = self._metrics, group.counted
         metrics.commits += 1
-        for name in ("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "replayed"):
+        for name in _SUMMED:
             setattr(metrics, name, getattr(metrics, name) + getattr(counted, name))
         metrics.add_tenants(counted)
         metrics.acknowledged += counted.acknowledged
@@ -223,19 +211,22 @@ class Writer:
         if counted.accepted:
             metrics.group_messages.observe(counted.accepted)
         metrics.subscriptions = len(self._population)
+        metrics.unread_numbers = self._population.unread_numbers()
+        if counted.undecided or metrics.throttled:
+            metrics.throttled = self._population.throttled()
 
     def _read_again(self, members: Sequence[RegisteredSubscription]) -> list[StoredSubscription]:
         """Returns subscriptions as they are now, for the listeners; those that cannot be read are reported later."""
-        self._untold += members
+        self._unreported += members
         results: list[StoredSubscription] = []
-        while self._untold:
-            member = self._untold[-1]
+        while self._unreported:
+            member = self._unreported[-1]
             try:
                 stored = self._store.subscription(member.tenant_id, member.key)
             except StoreUnavailable as error:
                 logger.warning("a changed subscription is reported later: %s", error)
                 break
-            self._untold.pop()
+            self._unreported.pop()
             if stored is not None and stored.id == member.id:
                 results.append(stored)
         return results
@@ -243,8 +234,7 @@ class Writer:
     def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
         """Returns the deliveries for the queues that have readers.
 
-        A reader joins before it reads the store, and here the commit is over: whatever the order of
-        the two, it gets each delivery from at least one side.
+        A reader joins before it reads the store, and here the commit is over: it gets each delivery from at least one.
         """
         bound = self._options.listener_deliveries_max
         for item in published:
@@ -260,6 +250,13 @@ class Writer:
                     mine.append(_delivery((number, queue_id, key, message, payload, False)))
                 else:
                     over.overflown[queue_id] = number
+
+
+_SUMMED = (
+    *("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "resumed", "replayed"),
+    *("dropped", "overflow_dead_letters", "overflow_refused"),
+)
+"""The counters of a group that are added to those of the broker."""
 
 
 def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:

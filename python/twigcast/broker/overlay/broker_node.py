@@ -27,15 +27,9 @@ _DISJUNCTS_SHOWN: Final = 20
 class BrokerNode(OnyxNode):
     """The node of a running broker.
 
-    Args:
-        address: The identity of the broker.
-        incarnation: Number of this start.
-        bodies: Reads messages in other forms than text.
-        limits: Of messages and queries.
-        where: What the broker says of itself (see `twigcast.overlay.onyx.registry.description`).
-        last: Number of the broker's own last message.
-        horizons: By root, the stored horizon.
-        reduces: Whether links carry only the parts of messages that are used behind them.
+    ``where`` is what the broker says of itself (see :mod:`twigcast.overlay.onyx.registry.description`), ``last`` the
+    number of its own last message, ``horizons`` the stored horizon of each root. With ``reduces``, links carry only the
+    parts of messages that are used behind them.
     """
 
     __slots__ = ("_bodies", "_limits")
@@ -67,12 +61,7 @@ class BrokerNode(OnyxNode):
         self._limits = limits
 
     def route(self, message: OverlayMessage, among: Iterable[Address]) -> frozenset[Address]:
-        """Returns those of some neighbours that want a message. An element stream is not parsed again.
-
-        Raises:
-            RejectedMessage: The message is malformed or over a limit, as far as it was read.
-            WireError: It cannot be unpacked.
-        """
+        """Returns the neighbours that need a message; raises RejectedMessage or WireError, as far as it was read."""
         opened = self._bodies.opened(message)
         if opened.is_stream:
             return self.table.route_stream(opened.body, opened.dictionary, message.scope, message.root, among)

@@ -13,12 +13,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.content.projection import Projection, part_of
 from twigcast.overlay.onyx.content.routing_query import everything, is_generalised, routing_query
 from twigcast.overlay.onyx.messages import RoutingQuery
+from twigcast.registration import NO_PARAMS, Params
 
 logger = logging.getLogger(__name__)
 
@@ -38,42 +40,33 @@ class LocalInterest(NamedTuple):
     query: str
     namespaces: Mapping[str, str]
     dialect: str
+    params: Params = NO_PARAMS
 
 
+@dataclass(eq=False)
 class LocalInterests:
     """The routing queries of the subscriptions; lives in the overlay's thread.
 
-    Args:
-        subscribe: Adds or replaces routing queries by key, with the parts of messages that some of them use.
-        unsubscribe: Removes routing queries by key.
-        reduces: Whether the parts are computed.
-        can_begin: Returns whether nothing is more urgent than the stored subscriptions.
+    ``subscribe`` adds or replaces routing queries by key, with the parts of messages that some of them use (if
+    ``reduces``), and ``unsubscribe`` removes them. ``can_begin`` says that nothing is more urgent than the stored ones.
     """
 
-    def __init__(
-        self,
-        subscribe: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Projection]], None],
-        unsubscribe: Callable[[list[Hashable]], None],
-        *,
-        reduces: bool = False,
-        can_begin: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self._subscribe = subscribe
-        self._reduces = reduces
-        self._can_begin = can_begin
-        self._unsubscribe = unsubscribe
-        self._fresh: deque[LocalInterest] = deque()
-        self._stored: deque[LocalInterest] = deque()
-        """Subscriptions of the start that are still to be processed."""
-        self._current: dict[int, LocalInterest | None] = {}
-        """By id, the state of each subscription that waits or has changed since the start; ``None``: removed."""
-        self._generalised: set[int] = set()
-        """Subscriptions with generalised routing queries, since exact ones would be too large."""
-        self._named = 0
-        self._wide: set[str] = set()
-        """Scopes in which everything is requested."""
-        self._loading = True
-        self._has_work = asyncio.Event()
+    _subscribe: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Projection]], None]
+    _unsubscribe: Callable[[list[Hashable]], None]
+    reduces: bool = field(kw_only=True, default=False)
+    can_begin: Callable[[], bool] = field(kw_only=True, default=lambda: True)
+    _fresh: deque[LocalInterest] = field(init=False, default_factory=deque)
+    _stored: deque[LocalInterest] = field(init=False, default_factory=deque)
+    """Subscriptions of the start that are still to be processed."""
+    _current: dict[int, LocalInterest | None] = field(init=False, default_factory=dict)
+    """By id, the state of each subscription that waits or has changed since the start; ``None``: removed."""
+    _generalised: set[int] = field(init=False, default_factory=set)
+    """Subscriptions with generalised routing queries, since exact ones would be too large."""
+    _named: int = field(init=False, default=0)
+    _wide: set[str] = field(init=False, default_factory=set)
+    """Scopes in which everything is requested."""
+    _loading: bool = field(init=False, default=True)
+    _has_work: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     @property
     def waiting(self) -> int:
@@ -124,7 +117,7 @@ class LocalInterests:
             await self._has_work.wait()
             self._has_work.clear()
             while self._fresh or self._stored:
-                can_begin = self._can_begin()
+                can_begin = self.can_begin()
                 self._slice(can_begin)
                 # All that waits for this loop has precedence.
                 await asyncio.sleep(0 if can_begin or self._fresh else _LATER_SECONDS)
@@ -151,7 +144,7 @@ class LocalInterests:
                 if interest.id in self._current:
                     continue
             created[interest.id] = self._routing_query(interest)
-            part = _part(interest) if self._reduces else None
+            part = _part(interest) if self.reduces else None
             if part is not None:
                 parts[interest.id] = part
             if time.perf_counter() >= end:
@@ -161,8 +154,9 @@ class LocalInterests:
 
     def _routing_query(self, interest: LocalInterest) -> RoutingQuery:
         try:
-            query = routing_query(interest.query, interest.namespaces, interest.dialect, interest.scope)
-            generalised = is_generalised(interest.query, interest.namespaces, interest.dialect)
+            about = interest.query, interest.namespaces, interest.dialect
+            query = routing_query(*about, interest.scope, params=interest.params)
+            generalised = is_generalised(*about, params=interest.params)
         except TwigcastError as error:
             # The engine accepts the subscription, so it must get its messages.
             logger.warning("everything is requested for subscription %d: %s", interest.id, error)
@@ -194,6 +188,8 @@ class LocalInterests:
 
 def _part(interest: LocalInterest) -> Projection | None:
     """Returns the part of a message that a subscription uses; ``None``: the whole."""
+    if interest.params:
+        return None
     try:
         return part_of(interest.query, interest.namespaces, interest.dialect)
     except TwigcastError:

@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from twigcast.broker.metrics import metric_families
 from twigcast.broker.overlay.reports import OverlayReport
 from twigcast.broker.overlay.service import Overlay
 from twigcast.overlay.onyx.network.reports import LinkReport
@@ -48,7 +49,7 @@ class OverlayCollector:
 
 def _counters(report: OverlayReport) -> Iterator[Metric]:
     received, tallies = report.received, report.tallies
-    for name, text, value in (
+    counters = (
         ("published", "Messages published here, that others may want.", tallies.published),
         ("stored", "Messages of other brokers that a subscription here matched.", received.stored),
         ("unwanted", "Messages of other brokers that no subscription here matched.", received.unwanted),
@@ -62,8 +63,8 @@ def _counters(report: OverlayReport) -> Iterator[Metric]:
         ("asked_again", "Messages published here that others asked for again.", tallies.recovered),
         ("recoveries", "Times that others asked for messages again.", tallies.recoveries),
         ("forgotten", "Times that others asked for messages that retention had removed.", tallies.lost),
-    ):
-        yield CounterMetricFamily(f"twigcast_overlay_messages_{name}", text, value=value)
+    )
+    yield from metric_families(CounterMetricFamily, "twigcast_overlay_messages_", counters)
     refused = CounterMetricFamily(
         "twigcast_overlay_sources_refused",
         "Messages under the name of a source that is somebody else's.",
@@ -80,7 +81,7 @@ def _counters(report: OverlayReport) -> Iterator[Metric]:
 
 def _gauges(report: OverlayReport) -> Iterator[Metric]:
     status = report.status
-    for name, text, value in (
+    gauges = (
         ("brokers", "Brokers that are known to be part of the overlay, this one included.", len(status.peers)),
         ("links", "Links to neighbours.", len(report.links)),
         ("not_reached", "Brokers that are to be reached and are not.", len(report.dials)),
@@ -94,8 +95,8 @@ def _gauges(report: OverlayReport) -> Iterator[Metric]:
             report.interests_generalised,
         ),
         ("missing", "Numbers of messages that are asked for again.", sum(status.gaps.values())),
-    ):
-        yield GaugeMetricFamily(f"twigcast_overlay_{name}", text, value=value)
+    )
+    yield from metric_families(GaugeMetricFamily, "twigcast_overlay_", gauges)
 
 
 def _links(report: OverlayReport) -> Iterator[Metric]:

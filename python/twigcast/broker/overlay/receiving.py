@@ -16,19 +16,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.errors import QueueFull, StoreUnavailable
 from twigcast.broker.hub.commit import CommitGroup, Operation
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
-from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
-from twigcast.broker.model import Accepted, StoredMessage, Submission
-from twigcast.broker.store.records import Origin
+from twigcast.broker.hub.publishing import Name, PublishRun, StoredForm, at_indices
+from twigcast.broker.model import Accepted, Origin, StoredMessage, Submission
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
-from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
-from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.errors import WireError
+from twigcast.overlay.onyx.content.projection import Projection, covers, part_of, read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.protocol.events import StoreRequested
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies
-from twigcast.overlay.onyx.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ class _Received(Submission):
 
     origin: Origin = field(kw_only=True)
     reduced: str = field(default="", kw_only=True)
-    """The part to which the message is reduced (see :mod:`twigcast.overlay.onyx.content.projection_text`); empty: the
+    """The part to which the message is reduced (see :mod:`twigcast.overlay.onyx.content.projection`); empty: the
     message is whole."""
     refusal: RejectedMessage | None = field(kw_only=True, default=None)
     """Why its body cannot be read in the form in which it came."""
@@ -70,46 +68,30 @@ class ReceiveCounts:
     """The message could not be stored although the store works; the log names each."""
 
 
+@dataclass(eq=False)
 class StoreReceived(Operation):
-    """The storing of messages of other brokers, with their horizons.
+    """The storing of messages of other brokers, in the order of their arrival, with the horizons of their roots."""
 
-    Args:
-        messages: In the order of their arrival.
-        horizons: By root.
-        clock: Returns the time of the horizons.
-        future: Receives the `ReceiveCounts` of these messages.
-        bodies: Reads messages in other forms than text.
-    """
-
-    def __init__(
-        self,
-        messages: Sequence[OverlayMessage],
-        horizons: dict[int, int],
-        clock: Callable[[], float],
-        future: Future[Any],
-        bodies: Bodies,
-    ) -> None:
-        super().__init__(future=future)
-        self._messages = messages
-        self._horizons = horizons
-        self._clock = clock
-        self._bodies = bodies
+    received: Sequence[OverlayMessage]
+    horizons: dict[int, int]
+    clock: Callable[[], float]
+    bodies: Bodies
 
     def apply(self, group: CommitGroup) -> None:
         """Stores the messages that a subscription matches, and the horizons."""
         numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
         submissions = [
             submission
-            for message in self._messages
+            for message in self.received
             if message.scope in numbers
             and (submission := self._submission(message, numbers[message.scope], group)) is not None
         ]
         reception = _Reception(submissions, group)
-        reception.counts.unwanted = len(self._messages) - len(submissions)
+        reception.counts.unwanted = len(self.received) - len(submissions)
         if submissions:
             reception.run()
-        if self._horizons:
-            group.transaction.set_horizons(self._horizons, at=self._clock())
+        if self.horizons:
+            group.transaction.set_horizons(self.horizons, at=self.clock())
         self.result = reception.counts
 
     def _submission(self, message: OverlayMessage, tenant_id: int, group: CommitGroup) -> _Received | None:
@@ -117,25 +99,19 @@ class StoreReceived(Operation):
         body, refusal = message.body, None
         if message.form != TEXT:
             try:
-                opened = self._bodies.opened(message)
+                opened = self.bodies.opened(message)
                 population = group.population.of(tenant_id)
                 may_be_unwanted = opened.is_stream and not population.followers
                 if may_be_unwanted and not population.matches_stream(opened.body, opened.dictionary):
                     return None
-                body = self._bodies.text(message)
+                body = self.bodies.text(message)
             except RejectedMessage as error:
                 refusal = error
             except WireError as error:
                 refusal = MalformedMessage(1, 1, str(error))
         origin = Origin(message.root, message.number, message.path)
         return _Received(
-            tenant_id,
-            body,
-            message.source,
-            message.message_id,
-            origin=origin,
-            reduced=message.reduced,
-            refusal=refusal,
+            tenant_id, body, message.source, message.message_id, origin=origin, reduced=message.reduced, refusal=refusal
         )
 
 
@@ -147,12 +123,16 @@ class _Reception(PublishRun):
         self.counts = ReceiveCounts()
         self._origins: list[tuple[int, Origin]] = []
 
-    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, StoredForm], dict[int, MatchOutcome]]:
         bodies, outcomes = super()._match(existing)
         for position, submission in enumerate(self._submissions):
             if isinstance(submission, _Received) and submission.refusal is not None:
                 outcomes[position] = MatchOutcome(error=submission.refusal)
         return bodies, outcomes
+
+    def _refusals(self, outcomes: Mapping[int, MatchOutcome]) -> dict[int, QueueFull]:
+        # Its publisher has its answer already, from another broker.
+        return {}
 
     def _duplicate(self, before: Any) -> Accepted:
         self.counts.already_stored += 1
@@ -162,14 +142,14 @@ class _Reception(PublishRun):
         self.counts.refused += 1
         return super()._reject(submission, error)
 
-    def _accept(self, submission: Submission, body: bytes, outcome: MatchOutcome) -> Accepted:
+    def _accept(self, submission: Submission, body: StoredForm, outcome: MatchOutcome) -> Accepted:
         assert isinstance(submission, _Received)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
             outcome = _sufficing(outcome, submission.reduced, population)
         # External queries read stored messages, and use whole ones.
         has_external_queries = bool(population.followers) and not submission.reduced
-        if not outcome.slots and not outcome.undecided and not has_external_queries:
+        if not (outcome.slots or outcome.undecided or has_external_queries or population.draining):
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
         accepted = super()._accept(submission, body, outcome)
@@ -181,39 +161,26 @@ class _Reception(PublishRun):
         self._group.transaction.add_origins(self._origins)
 
 
+@dataclass(eq=False)
 class MessageReceiver:
     """Stores what arrives; lives in the overlay's thread.
 
-    Args:
-        submit: Passes an operation to the hub's writing thread.
-        hub_loop: The event loop in which the hub completes futures.
-        stored: Receives horizons that are stored.
-        set_reading: Is called with whether links are to be read.
-        clock: Returns seconds since the epoch.
-        bodies: Reads messages in other forms than text.
+    ``submit`` passes an operation to the hub's writing thread, and the hub completes its future in ``hub_loop``.
+    ``stored`` receives horizons that are stored; ``set_reading`` is called with whether links are to be read.
     """
 
-    def __init__(
-        self,
-        submit: Callable[[Operation], None],
-        hub_loop: asyncio.AbstractEventLoop,
-        stored: Callable[[dict[int, int]], None],
-        set_reading: Callable[[bool], None],
-        clock: Callable[[], float],
-        bodies: Bodies,
-    ) -> None:
-        self.counts = ReceiveCounts()
-        self._submit = submit
-        self.hub_loop = hub_loop
-        self._stored = stored
-        self._set_reading = set_reading
-        self._clock = clock
-        self._bodies = bodies
-        self._waiting: list[StoreRequested] = []
-        self._waiting_bytes = 0
-        self._is_reading = True
-        self._has_work = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+    _submit: Callable[[Operation], None]
+    hub_loop: asyncio.AbstractEventLoop
+    _stored: Callable[[dict[int, int]], None]
+    _set_reading: Callable[[bool], None]
+    _clock: Callable[[], float]
+    _bodies: Bodies
+    counts: ReceiveCounts = field(init=False, default_factory=ReceiveCounts)
+    _waiting: list[StoreRequested] = field(init=False, default_factory=list)
+    _waiting_bytes: int = field(init=False, default=0)
+    _is_reading: bool = field(init=False, default=True)
+    _has_work: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _loop: asyncio.AbstractEventLoop = field(init=False, default_factory=asyncio.get_running_loop)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -312,7 +279,7 @@ class MessageReceiver:
 
         theirs: Future[Any] = Future(loop=self.hub_loop)
         theirs.add_done_callback(pass_back)
-        self._submit(StoreReceived(messages, horizons, self._clock, theirs, self._bodies))
+        self._submit(StoreReceived(messages, horizons, self._clock, self._bodies, future=theirs))
         return await answer
 
 
@@ -347,7 +314,8 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
         query = population.session.engine.query(str(number))
         if query is None:
             raise UnknownKey(str(number))
-        used = _part(query.query, tuple(query.namespaces.items()), query.dialect)
+        # Of a query with parameters the part is not known: see `LocalInterests`.
+        used = None if query.params else _part(query.query, tuple(query.namespaces.items()), query.dialect)
         return part is not None and covers(part, used)
 
     positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -41,44 +42,20 @@ def as_message(root: Root, stored: StoredMessage, tenants: Mapping[int, str]) ->
     if scope is None:
         return None
     return OverlayMessage(
-        root,
-        stored.seq,
-        scope,
-        stored.source,
-        stored.message_id,
-        CONTENT_TYPE,
-        stored.xml,
-        published=stored.received,
+        root, stored.seq, scope, stored.source, stored.message_id, CONTENT_TYPE, stored.xml, published=stored.received
     )
 
 
+@dataclass(eq=False)
 class Resender:
-    """Answers the questions of other brokers; lives in the overlay's thread.
+    """Answers the questions of other brokers, in the overlay's thread. ``tenants`` returns their names by number."""
 
-    Args:
-        node: The node.
-        driver: Its driver.
-        store: Holds the messages.
-        tenants: Returns the names of tenants by number; called in any thread.
-        name_of: Returns the name of a broker for the log.
-        totals: Counts answers.
-    """
-
-    def __init__(
-        self,
-        node: BrokerNode,
-        driver: Driver,
-        store: Store,
-        tenants: Callable[[], Mapping[int, str]],
-        name_of: Callable[[Address], str],
-        totals: TrafficTotals,
-    ) -> None:
-        self._node = node
-        self._driver = driver
-        self._store = store
-        self._tenants = tenants
-        self._name_of = name_of
-        self._totals = totals
+    _node: BrokerNode
+    _driver: Driver
+    _store: Store
+    _tenants: Callable[[], Mapping[int, str]]
+    _name_of: Callable[[Address], str]
+    _totals: TrafficTotals
 
     async def answer(self, question: Recover) -> None:
         """Sends what a question asks for, no faster than the next broker of the route takes it."""
@@ -99,7 +76,7 @@ class Resender:
                     break
         except StoreUnavailable as error:
             # The question will be repeated.
-            logger.warning("what broker %s asks for cannot be read: %s", self._name_of(question.route[0]), error)
+            logger.warning("what broker %s requests cannot be read: %s", self._name_of(question.route[0]), error)
 
     async def _read(self, question: Recover, after: int) -> AsyncIterator[tuple[int, list[OverlayMessage]]]:
         """Yields pieces: up to which number, and the messages that the query wants. Reads and matches in threads."""
@@ -122,7 +99,7 @@ class Resender:
     def _send_lost(self, question: Recover, forgotten: int) -> None:
         self._totals.lost += 1
         logger.error(
-            "broker %s asks for messages %d to %d of this one, which retention has removed",
+            "broker %s requests messages %d to %d of this one, which retention has removed",
             self._name_of(question.route[0]),
             question.after + 1,
             forgotten,

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from twigcast.broker.broker import Broker
-from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
+from twigcast.broker.errors import Conflict, Forbidden, Invalid, UnknownObject
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
-from twigcast.broker.overlay.registry.client import LocalBroker, NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
-from twigcast.broker.overlay.registry.ledger import Ledger, Records
-from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
+from twigcast.broker.overlay.registry.registrar import (
+    Ledger,
+    LocalBroker,
+    NoAnswer,
+    NoRegistry,
+    Records,
+    Registrar,
+    RegistryReport,
+)
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.overlay.core import Address
@@ -50,15 +56,7 @@ class BrokerChoice:
 
 
 class RegistrationService:
-    """The registration service of a broker. It is called in the main event loop, and works in the overlay's thread.
-
-    Args:
-        broker: The hub.
-        thread: The overlay's thread.
-        settings: Of the overlay.
-        name: Of this broker.
-        identity: Number of this broker.
-    """
+    """The registration service of a broker. It is called in the main event loop, and works in the overlay's thread."""
 
     def __init__(
         self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
@@ -176,15 +174,9 @@ class RegistrationService:
     async def register_source(
         self, scope: str, name: str, key: str | None, *, location: Location, schema: str, rate: float, size: int
     ) -> tuple[str, BrokerChoice]:
-        """Registers a source, or changes its registration.
+        """Registers a source, or changes its registration; returns its key, and the broker at which it has to publish.
 
-        Returns:
-            Its key, and the broker at which it has to publish.
-
-        Raises:
-            Forbidden: It is registered with another key.
-            Invalid: The schema is unusable.
-            NoRegistry: The holders of the registry do not answer.
+        Raises Forbidden if it has another key, Invalid for an unusable schema, and NoRegistry.
         """
         await asyncio.to_thread(_check_schema, schema)
         shown, key = key, key or new_key()
@@ -201,57 +193,32 @@ class RegistrationService:
         return key, await self._choice(reply)
 
     async def remove_source(self, scope: str, name: str, key: str | None) -> None:
-        """Removes a source, and frees its name.
-
-        Raises:
-            Forbidden: The source has another key.
-            NotFound: It is not registered.
-            NoRegistry: The holders of the registry do not answer.
-        """
+        """Removes a source, and frees its name; raises Forbidden (another key), UnknownObject or NoRegistry."""
         reply = await self._ask(RemoveSource(source_name(scope, name), owner_of(key)))
         if isinstance(reply, NameTaken):
             raise Forbidden(f"this is not the key of the source {name!r}")
         if not _has_changed(reply):
-            raise NotFound(f"there is no registered source {name!r}")
+            raise UnknownObject(f"there is no registered source {name!r}")
 
     async def choose(self, location: Location, query: RoutingQuery) -> BrokerChoice:
-        """Returns the broker that would serve a subscriber.
-
-        Raises:
-            NoRegistry: The holders of the registry do not answer.
-        """
+        """Returns the broker that would serve a subscriber; raises NoRegistry."""
         return await self._choice(await self._ask(RegisterProfile("", location, query), is_question=True))
 
     async def register_profile(self, scope: str, name: str, location: Location, query: RoutingQuery) -> BrokerChoice:
-        """Registers a subscriber, and returns the broker that serves it.
-
-        Raises:
-            NoRegistry: The holders of the registry do not answer.
-        """
+        """Registers a subscriber, and returns the broker that serves it; raises NoRegistry."""
         return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), location, query)))
 
     async def remove_profile(self, scope: str, name: str) -> None:
-        """Removes the registration of a subscriber.
-
-        Raises:
-            NotFound: It is not registered.
-            NoRegistry: The holders of the registry do not answer.
-        """
+        """Removes the registration of a subscriber; raises UnknownObject or NoRegistry."""
         if not _has_changed(await self._ask(RemoveProfile(source_name(scope, name)))):
-            raise NotFound(f"there is no registered profile {name!r}")
+            raise UnknownObject(f"there is no registered profile {name!r}")
 
     async def remove_broker(self, name: str) -> Reassigned:
-        """Removes a broker that will not come back, and gives its sources and profiles to others.
-
-        Raises:
-            NotFound: No broker of that name is known.
-            Conflict: The broker can be reached.
-            NoRegistry: The holders of the registry do not answer.
-        """
+        """Gives the sources and profiles of a broker that is gone to others; raises Conflict if it can be reached."""
         existing, reached = await self._thread.ask(lambda: (self._read_descriptions(), self.brokers()))
         results = [identity for identity, one in existing.items() if one.name == name]
         if not results:
-            raise NotFound(f"there is no broker {name!r} in the overlay")
+            raise UnknownObject(f"there is no broker {name!r} in the overlay")
         # One name may stand for several brokers, since one with another store has another identity.
         gone = [identity for identity in results if identity not in reached]
         if not gone:
@@ -282,11 +249,7 @@ def _has_changed(reply: object) -> bool:
 
 
 def _check_schema(schema: str) -> None:
-    """Checks a schema. Blocks.
-
-    Raises:
-        Invalid: The schema is unusable.
-    """
+    """Raises Invalid if a schema is unusable. Blocks."""
     data = schema.encode()
     if len(data) > SCHEMA_BYTES_MAX:
         raise Invalid(f"schema: it has {len(data):,} bytes; at most {SCHEMA_BYTES_MAX:,} are allowed")

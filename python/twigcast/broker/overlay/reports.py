@@ -30,13 +30,7 @@ class LinkDecision(NamedTuple):
 
 
 class BrokerInfo(NamedTuple):
-    """A broker of the overlay.
-
-    Attributes:
-        identity: Its number.
-        label: What it says of itself (see `twigcast.overlay.onyx.registry.description`).
-        links: Its neighbours, with the costs of the links.
-    """
+    """A broker of the overlay: its number, what it says of itself, and its neighbours with the costs of the links."""
 
     identity: Address
     label: str

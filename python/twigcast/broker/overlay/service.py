@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from itertools import islice
 from typing import Any, Final
 
-from twigcast.broker.broker import Broker
+from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.errors import BrokerError
-from twigcast.broker.model import QueuedDelivery, StoredMessage, StoredSubscription, SubscriptionState
+from twigcast.broker.model import Origin, OverlayIdentity, StoredMessage, StoredSubscription
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.interests import LocalInterest, LocalInterests
 from twigcast.broker.overlay.receiving import MessageReceiver
@@ -28,7 +28,6 @@ from twigcast.broker.overlay.registration_service import RegistrationService
 from twigcast.broker.overlay.reports import MessageRoute, OverlayReport, TrafficTotals
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.store.records import Origin, OverlayIdentity
 from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import RoutingQuery
 from twigcast.overlay.onyx.network.driver import Driver
@@ -70,14 +69,8 @@ class _Inside:
     recoveries: set[asyncio.Task[None]] = field(default_factory=set)
 
 
-class Overlay:
-    """The overlay side of a broker.
-
-    Args:
-        broker: A started broker that has published nothing yet.
-        settings: Of the overlay.
-        node_class: The class of the node.
-    """
+class Overlay(CommitListener):
+    """The overlay side of a started broker that has published nothing yet."""
 
     def __init__(self, broker: Broker, settings: OverlaySettings, node_class: type[BrokerNode] = BrokerNode) -> None:
         self._broker = broker
@@ -90,7 +83,8 @@ class Overlay:
         self._names: dict[int, str] = {}
         self._tenants: tuple[object, Mapping[int, str]] = (None, {})
         self._loading: asyncio.Task[None] | None = None
-        self._retained_above: int | None = None
+        self.retained_above: int | None = None
+        """The sequence number above which some broker may still request messages."""
         self._started_at = 0.0
         self.identity: OverlayIdentity
         self.registering: RegistrationService
@@ -100,9 +94,8 @@ class Overlay:
     async def start(self) -> None:
         """Joins the overlay.
 
-        Raises:
-            BrokerError: The store belongs to another broker of the overlay, or does not answer.
-            NetworkError: The address is in use, or a certificate is unusable.
+        Raises BrokerError if the store belongs to another broker of the overlay or does not answer, and NetworkError if
+        the address is in use or a certificate is unusable.
         """
         broker = self._broker
         store = broker.store
@@ -221,11 +214,6 @@ class Overlay:
         """The port on which the broker listens for others; ``None``: it does not."""
         return self._inside.driver.port
 
-    @property
-    def retained_above(self) -> int | None:
-        """The sequence number above which some broker may still request messages."""
-        return self._retained_above
-
     # From the hub -----------------------------------------------------------------------------------------------------
 
     def _accepted(self, messages: list[StoredMessage]) -> None:
@@ -244,12 +232,6 @@ class Overlay:
         if self._tenants[0] is not tenants:
             self._tenants = tenants, {number: tenant.name for number, tenant in tenants.items()}
         return self._tenants[1]
-
-    def on_deliveries(self, queue_ids: Collection[int]) -> None:
-        """Does nothing: deliveries do not concern other brokers."""
-
-    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Does nothing, for the same reason."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Passes changed subscriptions on to other brokers. Called in the main event loop."""
@@ -325,7 +307,7 @@ class Overlay:
     async def _supervise(self) -> None:
         """Updates the names of brokers and the number above which messages are retained for them."""
         while True:
-            self._retained_above = self._inside.node.retained_above()
+            self.retained_above = self._inside.node.retained_above()
             names = {peer.identity: read_description(peer.label).name for peer in self._inside.node.status().peers}
             names |= {link.identity: link.peer.name for link in self._inside.driver.links.all()}
             new = {identity: name for identity, name in names.items() if name and self._names.get(identity) != name}
@@ -406,12 +388,12 @@ class Overlay:
 
 
 def _is_active(subscription: StoredSubscription, scopes: Mapping[int, str]) -> bool:
-    return subscription.state is SubscriptionState.ACTIVE and subscription.tenant_id in scopes
+    return subscription.is_served and subscription.tenant_id in scopes
 
 
 def _local_interest(subscription: StoredSubscription, scopes: Mapping[int, str]) -> LocalInterest:
     s = subscription
-    return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
+    return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect, s.params)
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import ipaddress
 import math
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from twigcast.broker.config import ConfigError, Settings
-from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.network.errors import CertificateError
+from twigcast.overlay.errors import CertificateError, ImpossibleSetting
 from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target, host_and_port, is_loopback, target_of
 from twigcast.overlay.onyx.registry.catalogue import Location, Placement
 from twigcast.overlay.onyx.wire.exchange import FormPreferences
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +51,15 @@ class OverlaySettings:
 
     @classmethod
     def of(cls, settings: Settings) -> OverlaySettings | None:
-        """Returns the settings of the overlay, or ``None`` if the broker is in no overlay.
-
-        Raises:
-            ConfigError: A setting is unusable.
-        """
+        """Returns the settings of the overlay, ``None`` if the broker is in none; raises ConfigError."""
         if not settings.join and settings.overlay_listen is None:
             return None
         certificates = _certificates(settings)
-        listen = _listen(settings.overlay_listen, "overlay_listen")
+        listen = _usable("overlay_listen", _listen, settings.overlay_listen)
         join = tuple(_target(url, secure=certificates is not None) for url in settings.join)
         _require_certificates(settings, listen, join, certificates)
         return cls(
-            _name(settings.overlay_identity),
+            _usable("overlay_identity", _name, settings.overlay_identity),
             listen,
             settings.overlay_where or "",
             join,
@@ -66,12 +67,12 @@ class OverlaySettings:
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
             url=_url(settings),
-            location=_location(settings.overlay_place),
+            location=_usable("overlay_place", _location, settings.overlay_place),
             capacity=settings.overlay_capacity,
-            holders=_holders(settings.overlay_registry),
+            holders=_usable("overlay_registry", _holders, settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
             reduces=settings.overlay_reduce,
-            forms=_forms(settings.overlay_forms),
+            forms=_usable("overlay_forms", FormPreferences.parse, settings.overlay_forms),
         )
 
 
@@ -80,27 +81,28 @@ def host_name() -> str:
     return socket.gethostname() or "broker"
 
 
-def _forms(value: tuple[str, ...]) -> FormPreferences:
+def _usable(setting: str, read: Callable[[V], T], value: V) -> T:
+    """Returns what ``read`` makes of a setting; raises ConfigError with its name."""
     try:
-        return FormPreferences.parse(value)
-    except ImpossibleSetting as error:
-        raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
+        return read(value)
+    except (ValueError, ImpossibleSetting) as error:
+        raise ConfigError(f"the setting {setting!r} cannot be used: {error}") from None
 
 
 def _name(value: str | None) -> str | None:
     if value is not None and (
         not value.isprintable() or " " in value or not 0 < len(value.encode("utf-8", "replace")) <= NAME_BYTES_MAX
     ):
-        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {value!r} is no name without spaces")
+        raise ValueError(f"{value!r} is no name without spaces")
     return value
 
 
 def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(names)) != len(names):
-        raise ConfigError("the setting 'overlay_registry' cannot be used: it names a broker twice")
+        raise ValueError("it names a broker twice")
     for name in names:
         if not name.isprintable() or " " in name:
-            raise ConfigError(f"the setting 'overlay_registry' cannot be used: {name!r} is no name of a broker")
+            raise ValueError(f"{name!r} is no name of a broker")
     return tuple(sorted(names))
 
 
@@ -108,9 +110,9 @@ def _location(value: str) -> Location:
     try:
         x, y = (float(part) for part in value.split(","))
     except ValueError:
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {value!r} is not of the form X,Y") from None
+        raise ValueError(f"{value!r} is not of the form X,Y") from None
     if not math.isfinite(x) or not math.isfinite(y):
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {value!r} is no place")
+        raise ValueError(f"{value!r} is no place")
     return x, y
 
 
@@ -147,30 +149,19 @@ def _certificates(settings: Settings) -> Certificates | None:
     return result
 
 
-def _listen(value: str | None, name: str) -> tuple[str, int] | None:
-    if value is None:
-        return None
-    try:
-        return host_and_port(value, free=True)
-    except ValueError as error:
-        raise ConfigError(f"the setting {name!r} cannot be used: {error}") from None
+def _listen(value: str | None) -> tuple[str, int] | None:
+    return None if value is None else host_and_port(value, free=True)
 
 
 def _target(url: str, *, secure: bool) -> Target:
-    try:
-        target = target_of(url, secure=secure)
-    except ValueError as error:
-        raise ConfigError(f"the setting 'join' cannot be used: {error}") from None
+    target = _usable("join", partial(target_of, secure=secure), url)
     if target.secure and not secure:
         raise ConfigError(f"{url} wants certificates: give 'overlay_cert', 'overlay_key' and 'overlay_ca'")
     return target
 
 
 def _require_certificates(
-    settings: Settings,
-    listen: tuple[str, int] | None,
-    join: tuple[Target, ...],
-    certificates: Certificates | None,
+    settings: Settings, listen: tuple[str, int] | None, join: tuple[Target, ...], certificates: Certificates | None
 ) -> None:
     """Refuses links to other machines without certificates."""
     if settings.overlay_insecure:
@@ -181,5 +172,5 @@ def _require_certificates(
         if not is_loopback(host):
             raise ConfigError(
                 f"links over {host} need certificates: give 'overlay_cert', 'overlay_key' and "
-                "'overlay_ca', or insist with 'overlay_insecure'"
+                "'overlay_ca', or set 'overlay_insecure'"
             )

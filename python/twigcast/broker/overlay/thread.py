@@ -13,11 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A thread with an event loop, beside the main one.
-
-    Args:
-        name: Of the thread.
-    """
+    """A thread with an event loop, beside the main one."""
 
     def __init__(self, name: str) -> None:
         self.loop = uvloop.new_event_loop()

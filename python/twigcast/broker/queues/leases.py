@@ -19,10 +19,14 @@ _FORGOTTEN_CHECK = 1_000
 
 
 class QueueLeases:
-    """The leases of one queue, and a reader of it while a pull waits."""
+    """The leases of one queue, and a reader of it while a pull waits.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    ``changed`` is called with how many leases came; the number is negative if they ended.
+    """
+
+    def __init__(self, clock: Callable[[], float], changed: Callable[[int], None] = lambda change: None) -> None:
         self._clock = clock
+        self._changed = changed
         self._until: dict[DeliveryId, float] = {}
         """Time when a delivery that is leased, or released with a delay, is available again."""
         self._blocked: Counter[int] = Counter()
@@ -55,6 +59,10 @@ class QueueLeases:
         now = self._clock()
         self._unblock([number for number, until in self._until.items() if until <= now])
 
+    def end_all(self) -> None:
+        """Ends all leases and delays."""
+        self._unblock(list(self._until))
+
     def next_end(self) -> float | None:
         """Returns the time when the next lease or delay ends."""
         return min(self._until.values(), default=None)
@@ -75,6 +83,7 @@ class QueueLeases:
             if number in self.before and not delivery.redelivered:
                 delivery = delivery._replace(redelivered=True)
             leased.append(delivery)
+            self._changed(number not in self._until)
             self._until[number] = until
             self._blocked[number.subscription_id] += 1
             self.before.add(number)
@@ -106,6 +115,7 @@ class QueueLeases:
     def _unblock(self, ids: Iterable[DeliveryId]) -> None:
         for number in ids:
             if self._until.pop(number, None) is not None:
+                self._changed(-1)
                 self._blocked[number.subscription_id] -= 1
                 if not self._blocked[number.subscription_id]:
                     del self._blocked[number.subscription_id]
@@ -129,6 +139,10 @@ class QueueLeases:
         """Removes the leases of a deleted subscription."""
         self._unblock([number for number in self._until if number.subscription_id == subscription_id])
         self.before = {number for number in self.before if number.subscription_id != subscription_id}
+        self.wake()
+
+    def restart(self) -> None:
+        """Wakes waiting pulls, since the queue begins anew."""
         self.wake()
 
     def wake(self) -> None:
@@ -163,27 +177,32 @@ class Leases:
         self._queues = queues
         self._clock = clock
         self._tables: dict[int, QueueLeases] = {}
+        self.in_flight = 0
+        """Deliveries that are leased, or released with a delay."""
 
     def of(self, queue_id: int) -> QueueLeases | None:
         """Returns the leases of a queue, if there are any."""
         return self._tables.get(queue_id)
 
+    def _count(self, change: int) -> None:
+        self.in_flight += change
+
+    def settle(self, queue_id: int, ids: Collection[DeliveryId]) -> None:
+        """Records acknowledged deliveries of a queue."""
+        if (table := self._tables.get(queue_id)) is not None:
+            table.settle(ids)
+
     def close(self, queue_id: int) -> None:
         """Closes a deleted queue."""
-        self._tables.pop(queue_id, None)
+        table = self._tables.pop(queue_id, None)
+        if table is not None:
+            table.end_all()
 
     async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
-        """Leases deliveries, waiting for the first.
-
-        Args:
-            queue_id: The queue.
-            limit: The largest number of deliveries.
-            wait: The longest wait in seconds.
-            visibility: The duration of the leases in seconds.
-        """
+        """Leases up to ``limit`` deliveries for ``visibility`` seconds; waits up to ``wait`` seconds for the first."""
         table = self._tables.get(queue_id)
         if table is None:
-            table = self._tables[queue_id] = QueueLeases(self._clock)
+            table = self._tables[queue_id] = QueueLeases(self._clock, self._count)
         self._begin(queue_id, table)
         deadline = self._clock() + wait
         try:
@@ -229,6 +248,8 @@ class Leases:
             if ceiling is not None:
                 results = [delivery for delivery in results if delivery.id.seq < ceiling]
             leased = table.lease(self._queues.marked(queue_id, results), visibility)
+            if leased:
+                self._queues.has_handed_out(queue_id, leased[-1].id)
         self._queues.metrics.leased += len(leased)
         return leased
 

@@ -3,16 +3,14 @@
 A reader reads from the store until it has caught up, and from then on gets what the writing thread hands over.
 Deliveries handed over while it still reads are kept in a bounded buffer, whose oldest entries are dropped first; so the
 buffer always holds the end of the queue, without a gap. The reader may change over when nothing lies between what it
-has
-read and the beginning of the buffer:
+has read and the beginning of the buffer:
 
 - its last read found nothing more, and nothing was dropped from the buffer since that read began, or
 - the buffer begins at or before the last delivery that it has read.
 
 Deliveries that it has read are then left out of the buffer. When the buffer of a reader that has changed over drops
-something, it goes back to the store at its position. A reader joins the queue before it reads from the store
-for the first time, and the writing thread looks up readers after the commit: each delivery comes from one side at
-least.
+something, it goes back to the store at its position. A reader joins the queue before it first reads from the store, and
+the writing thread looks up readers after the commit: each delivery comes from at least one side.
 
 While a reader that has changed over waits with an empty buffer, nothing lies between what it has read and what is
 handed over: it may be offered that at once.
@@ -25,15 +23,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.model import DeliveryId, QueuedDelivery, QueuePosition
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.records import QueuePosition
 
 T = TypeVar("T")
 
@@ -45,19 +43,8 @@ Offer = Callable[[Sequence[QueuedDelivery]], bool]
 """Receives new deliveries, in order, and returns whether it took them. It raises nothing."""
 
 
-class ReadPending(Protocol):
-    """A function that reads from the store in a thread: as ``Store.pending``."""
-
-    def __call__(
-        self,
-        queue_id: int,
-        *,
-        after: QueuePosition | None = None,
-        limit: int,
-        bytes_max: int,
-        skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> Awaitable[list[QueuedDelivery]]:
-        """Returns the pending deliveries of a queue."""
+ReadPending = Callable[..., Awaitable[list[QueuedDelivery]]]
+"""Reads from the store in a thread, with the arguments of ``Store.pending``."""
 
 
 class QueueReader(Protocol):
@@ -74,6 +61,9 @@ class QueueReader(Protocol):
 
     def wake(self) -> None:
         """Reports a ceiling that has moved or is gone."""
+
+    def restart(self) -> None:
+        """Begins anew with what is pending."""
 
     def close(self) -> None:
         """Reports the end of the queue or of the broker."""
@@ -97,9 +87,17 @@ class LiveQueues:
         """
         self.last_seq = 0
         """The last sequence number that was reported as stored."""
+        self.connected: dict[int, float] = {}
+        """Since when, in seconds since the epoch, each queue has always had a reader."""
         self.buffered_bytes = 0
         """Bytes in the buffers of all readers."""
         self._streamed: dict[int, DeliveryId] = {}
+        self._handed_out: dict[int, DeliveryId] = {}
+        """The last delivery handed out in this process, by queue."""
+        self._sought: dict[int, int] = {}
+        """Queues that began anew in this process, with the first message."""
+        self.seeks: dict[int, int] = {}
+        """How often queues have begun anew in this process."""
 
     # What the writing thread says
 
@@ -132,10 +130,18 @@ class LiveQueues:
         for reader in self.readers.get(queue_id, ()):
             reader.purge(subscription_id)
 
+    def seek(self, queue_id: int, first_seq: int) -> None:
+        """Lets a queue and its readers begin anew with a message."""
+        self._handed_out[queue_id] = DeliveryId(first_seq - 1, QueuePosition(0).subscription_id)
+        self._sought[queue_id] = first_seq
+        self.seeks[queue_id] = self.seeks.get(queue_id, 0) + 1
+        for reader in self.readers.get(queue_id, ()):
+            reader.restart()
+
     def close(self, queue_id: int) -> None:
         """Closes a deleted queue."""
-        self.ceilings.pop(queue_id, None)
-        self._streamed.pop(queue_id, None)
+        for table in (self.ceilings, self.connected, self._streamed, self._handed_out, self._sought):
+            table.pop(queue_id, None)
         for reader in self.readers.pop(queue_id, ()):
             reader.close()
 
@@ -150,6 +156,7 @@ class LiveQueues:
         """Adds a reader."""
         # A new list: the other thread and running loops keep the one that they have.
         self.readers[queue_id] = [*self.readers.get(queue_id, ()), reader]
+        self.connected.setdefault(queue_id, time.time())
 
     def leave(self, queue_id: int, reader: QueueReader) -> None:
         """Removes a reader."""
@@ -158,10 +165,11 @@ class LiveQueues:
             self.readers[queue_id] = remaining
         else:
             self.readers.pop(queue_id, None)
+            self.connected.pop(queue_id, None)
 
     def knows(self, queue_id: int) -> bool:
         """Returns whether anything is kept for a queue."""
-        return queue_id in self.readers or queue_id in self.ceilings or queue_id in self._streamed
+        return any(queue_id in table for table in (self.readers, self.ceilings, self._handed_out))
 
     def streamed(self, queue_id: int) -> DeliveryId:
         """Returns the last delivery that a reader of the queue was passed in this process."""
@@ -171,6 +179,16 @@ class LiveQueues:
         """Records a delivery that a reader is passed."""
         if up_to > self._streamed.get(queue_id, START):
             self._streamed[queue_id] = up_to
+        self.has_handed_out(queue_id, up_to)
+
+    def has_handed_out(self, queue_id: int, up_to: DeliveryId) -> None:
+        """Records a delivery that a reader or a pull gets."""
+        if up_to > self._handed_out.get(queue_id, START):
+            self._handed_out[queue_id] = up_to
+
+    def handed_out(self, queue_id: int) -> tuple[DeliveryId, int]:
+        """Returns the last delivery handed out, and the first sequence number from which on that is known."""
+        return self._handed_out.get(queue_id, START), self._sought.get(queue_id, self.first_new)
 
     def marked(self, queue_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
         """Marks those of the deliveries from the store that may have been handed out before."""
@@ -179,15 +197,10 @@ class LiveQueues:
 
 
 class QueueCursor:
-    """A reader of one queue from a position on, for one asynchronous iteration.
+    """A reader of one queue from a position on (``None``: what is pending), for one asynchronous iteration.
 
-    Args:
-        queues: The queues.
-        queue_id: The queue to read.
-        after: The position; ``None`` for the first pending delivery.
-        marked: Marks deliveries from the store.
-        offer: Is offered new deliveries while the iteration waits; those that it takes do not come in the iteration.
-        open_: Whether the broker runs; otherwise the iteration is empty.
+    ``marked`` marks deliveries from the store. ``offer`` is offered new deliveries while the iteration waits; those
+    that it takes do not come in the iteration. Without ``open_`` the iteration is empty.
     """
 
     def __init__(
@@ -212,16 +225,21 @@ class QueueCursor:
         self._missed = START
         """The last delivery that was dropped or not offered."""
         self._behind = False
+        self._restarts = 0
         self._closed = not open_
         self._waiting: asyncio.Future[None] | None = None
 
     async def groups(self) -> AsyncGenerator[list[QueuedDelivery], None]:
-        """Yields the deliveries, in groups, until the queue is closed."""
+        """Yields the deliveries, in groups, until the queue is closed; an empty group where it begins anew."""
         queues, metrics = self._queues, self._queues.metrics
         queues.join(self._queue_id, self)
         metrics.listeners += 1
+        restarts = 0
         try:
             while not self._over():
+                if restarts != self._restarts:
+                    restarts = self._restarts
+                    yield []
                 self._set_behind(True)
                 async with aclosing(self._from_store()) as stored:
                     async for group in stored:
@@ -261,8 +279,8 @@ class QueueCursor:
 
     async def _from_store(self) -> AsyncGenerator[list[QueuedDelivery], None]:
         """Yields pending deliveries until the buffer continues them."""
-        options = self._queues.options
-        while not self._over():
+        options, restarts = self._queues.options, self._restarts
+        while not self._over() and restarts == self._restarts:
             # The following read sees everything committed before this, and so everything that was missed.
             ceiling = self._queues.ceilings.get(self._queue_id, math.inf)
             self._missed = START
@@ -272,6 +290,8 @@ class QueueCursor:
                 limit=options.read_deliveries_max,
                 bytes_max=options.read_bytes_max,
             )
+            if restarts != self._restarts:
+                return
             below = [d for d in results if d.id.seq < ceiling] if ceiling != math.inf else results
             if below:
                 self._cursor = below[-1].id
@@ -342,6 +362,12 @@ class QueueCursor:
         """Wakes the iteration."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+    def restart(self) -> None:
+        """Goes back to the store, to what is pending."""
+        self._restarts += 1
+        self._cursor = START
+        self.miss(DeliveryId(self._queues.last_seq + 1, 0))
 
     def close(self) -> None:
         """Ends the iteration."""

@@ -1,5 +1,4 @@
 """Feeds that the broker polls.
 
-``entries`` cuts a feed into messages, ``listing`` finds messages in a folder on a web server, ``poll`` polls one source
-once, and ``schedule`` polls all of them in time.
+``entries`` cuts a feed into messages and finds messages in a folder on a web server, ``poll`` polls sources in time.
 """

@@ -6,14 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from twigcast.broker.errors import Conflict, LimitReached, NotFound
-from twigcast.broker.model import Scope, Source, SourceKind, Tenant, Token
-from twigcast.broker.store.base import Reads, Writes
-from twigcast.broker.store.database import Row
-from twigcast.broker.store.records import Statistics
+from twigcast.broker.errors import Conflict, LimitReached, UnknownObject
+from twigcast.broker.model import Scope, Source, Statistics, Tenant, Token
+from twigcast.broker.store.database import Reads, Row, Writes
 
 _TOKEN: Final = "id, tenant_id, name, scopes, digest, created"  # noqa: S105
-_SOURCE: Final = "id, tenant_id, name, kind, url, interval, dtd, paused, state"
+_SOURCE: Final = "id, tenant_id, name, kind, url, interval, dtd, paused, state, options"
 
 
 def _token(row: Row) -> Token:
@@ -22,8 +20,16 @@ def _token(row: Row) -> Token:
 
 
 def _source(row: Row) -> Source:
-    number, tenant_id, name, kind, url, interval, dtd, paused, state = row
-    return Source(number, tenant_id, name, kind, url, interval, dtd, bool(paused), json.loads(state))
+    number, tenant_id, name, kind, url, interval, dtd, paused, state, options = row
+    polling = json.loads(options or "{}")
+    return Source(number, tenant_id, name, kind, url, interval, dtd, bool(paused), json.loads(state), **polling)
+
+
+def _source_options(source: Source) -> str | None:
+    """Returns the settings of polling as JSON, without those that are as usual."""
+    options = {"updates": source.updates, "follow": list(source.follow), "follow_hosts": list(source.follow_hosts)}
+    chosen = {name: value for name, value in options.items() if value and value != "ignore"}
+    return json.dumps(chosen) if chosen else None
 
 
 class AdministrationReads(Reads):
@@ -112,7 +118,7 @@ class AdministrationWrites(Writes):
         if not self.session.execute(
             "UPDATE tenants SET limits = ? WHERE id = ?", (json.dumps(dict(limits)), tenant_id)
         ):
-            raise NotFound("there is no such tenant")
+            raise UnknownObject("there is no such tenant")
         self.counters.take("access")
 
     def add_token(
@@ -137,35 +143,26 @@ class AdministrationWrites(Writes):
     def delete_token(self, token_id: int) -> None:
         """Removes a token."""
         if not self.session.execute("DELETE FROM tokens WHERE id = ?", (token_id,)):
-            raise NotFound("there is no such token")
+            raise UnknownObject("there is no such token")
         self.counters.take("access")
 
-    def put_source(
-        self,
-        tenant_id: int,
-        name: str,
-        *,
-        kind: SourceKind,
-        url: str | None,
-        interval: float,
-        dtd: str | None,
-        paused: bool,
-        sources_max: int | None = None,
-    ) -> Source:
-        """Registers a source, or changes one. Raises LimitReached if a new one would exceed ``sources_max``."""
-        condition = "tenant_id = ? AND name = ?"
-        settings = (kind, url, interval, dtd, int(paused))
+    def put_source(self, source: Source, *, sources_max: int | None = None) -> Source:
+        """Registers a source, or changes that of its name; returns it as stored. Raises LimitReached over the limit."""
+        s, name = source, (source.tenant_id, source.name)
+        settings = (s.kind, s.url, s.interval, s.dtd, int(s.paused))
+        options = _source_options(s)
         changed = self.session.execute(
-            f"UPDATE sources SET kind = ?, url = ?, interval = ?, dtd = ?, paused = ? WHERE {condition}",
-            (*settings, tenant_id, name),
+            "UPDATE sources SET kind = ?, url = ?, interval = ?, dtd = ?, paused = ?, options = ? "
+            "WHERE tenant_id = ? AND name = ?",
+            (*settings, options, *name),
         )
         if not changed:
-            self._refuse_over("sources", tenant_id, sources_max)
+            self._refuse_over("sources", s.tenant_id, sources_max)
             self.session.execute(
-                f"INSERT INTO sources ({_SOURCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{{}}')",
-                (self.counters.take("source"), tenant_id, name, *settings),
+                f"INSERT INTO sources ({_SOURCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{{}}', ?)",
+                (self.counters.take("source"), *name, *settings, options),
             )
-        (row,) = self.session.rows(f"SELECT {_SOURCE} FROM sources WHERE {condition}", (tenant_id, name))
+        (row,) = self.session.rows(f"SELECT {_SOURCE} FROM sources WHERE tenant_id = ? AND name = ?", name)
         return _source(row)
 
     def _refuse_over(self, table: str, tenant_id: int, most: int | None) -> None:
@@ -180,9 +177,9 @@ class AdministrationWrites(Writes):
     def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
         """Stores the state of polling."""
         if not self.session.execute("UPDATE sources SET state = ? WHERE id = ?", (json.dumps(dict(state)), source_id)):
-            raise NotFound("there is no such source")
+            raise UnknownObject("there is no such source")
 
     def delete_source(self, source_id: int) -> None:
         """Removes a source; its messages stay."""
         if not self.session.execute("DELETE FROM sources WHERE id = ?", (source_id,)):
-            raise NotFound("there is no such source")
+            raise UnknownObject("there is no such source")

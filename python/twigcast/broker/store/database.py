@@ -5,10 +5,15 @@ Statements are written with ``?`` for parameters and with the few words below wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+
+from twigcast.broker.model import ErrorRecord
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -70,10 +75,7 @@ class Database(Protocol):
 
 
 class StoredCounters:
-    """The counters and sums of one table: read at first use in a transaction, written at its end.
-
-    There is one writer, so that an id is taken without a query, and is never given twice.
-    """
+    """The counters and sums of one table: read at first use in a transaction, written at its end, by one writer."""
 
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
@@ -108,3 +110,62 @@ class StoredCounters:
                 [(self._values[name], name) for name in sorted(self._changed)],
             )
             self._changed.clear()
+
+
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yields the values in lists of at most ``size``."""
+    iterator = iter(values)
+    while some := list(islice(iterator, size)):
+        yield some
+
+
+@dataclass(slots=True)
+class Memory:
+    """The facts that an open store keeps in memory."""
+
+    has_redriven: bool = False
+    """Whether dead letters were redriven since it was opened, so that acknowledgements are compared with them."""
+    queues_set_aside: set[int] = field(default_factory=set)
+    """Queues that may have deliveries set aside; no other queue has."""
+
+
+class Reads:
+    """Reading methods, each a transaction of its own."""
+
+    database: Database
+    memory: Memory
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        """Returns the rows of a query."""
+        return self.database.read(lambda session: session.rows(sql, params))
+
+    def first(self, sql: str, params: Params = ()) -> Row | None:
+        """Returns the first row of a query, if there is one."""
+        return next(iter(self.rows(sql, params)), None)
+
+    def one(self, sql: str, params: Params = ()) -> Row:
+        """Returns the row of a query that always has one."""
+        return self.rows(sql, params)[0]
+
+
+class Writes(ABC):
+    """Changing methods of one transaction."""
+
+    def __init__(self, session: DatabaseSession, memory: Memory) -> None:
+        self.session = session
+        self.memory = memory
+        self.counters = StoredCounters(session)
+        self.marks: dict[int, int] = {}
+        """Marks of queues to move, which :meth:`save_marks` writes together."""
+
+    @abstractmethod
+    def save_marks(self) -> None:
+        """Writes the moved marks of queues: at the end, and before a statement that reads them."""
+
+    def first(self, sql: str, params: Params = ()) -> Row | None:
+        """Returns the first row of a query, if there is one."""
+        return next(iter(self.session.rows(sql, params)), None)
+
+    @abstractmethod
+    def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        """Stores errors of single subscriptions."""

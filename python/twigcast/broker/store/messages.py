@@ -7,12 +7,10 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from twigcast.broker.model import ErrorRecord, RejectedRecord, StoredMessage, Submission
-from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.records import MessageSummary
+from twigcast.broker.model import ErrorRecord, MessageSummary, RejectedRecord, StoredMessage, Submission
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
 
-MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
+MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches, id_types"
 """Columns of a :class:`StoredMessage`, in its order."""
 
 _REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
@@ -21,28 +19,16 @@ EXPIRED_DELIVERIES_MAX: Final = 50_000
 """Number of deliveries that one step of retention removes, but at least those of one message."""
 
 
-def stored_message(row: Row) -> StoredMessage:
-    """Returns a message from the columns ``MESSAGE``."""
-    return StoredMessage(*row)
-
-
-def _rejected(row: Row) -> RejectedRecord:
-    return RejectedRecord(*row)
-
-
 def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, StoredMessage]:
     """Returns the existing messages with these sequence numbers."""
     results: dict[int, StoredMessage] = {}
     for some in chunks(seqs, 1_000):
-        rows = session.rows(
-            f"SELECT {MESSAGE} FROM messages WHERE {session.among('seq')}",
-            (session.values(some),),
-        )
+        rows = session.rows(f"SELECT {MESSAGE} FROM messages WHERE {session.among('seq')}", (session.values(some),))
         results.update((row[0], StoredMessage(*row)) for row in rows)
     return results
 
 
-def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
+def first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
     """Returns the first messages (sequence number, size) that have about so many bytes, at least one."""
     requested: list[int] = []
     total = 0
@@ -73,7 +59,7 @@ class MessageReads(Reads):
         if seq > INTEGER_MAX:
             return None
         row = self.first(f"SELECT {MESSAGE} FROM messages WHERE seq = ? AND tenant_id = ?", (seq, tenant_id))
-        return None if row is None else stored_message(row)
+        return None if row is None else StoredMessage(*row)
 
     def message_by_id(self, tenant_id: int, message_id: str, source: str | None = None) -> StoredMessage | None:
         """Returns a message by the publisher's id; the latest if several sources used the same."""
@@ -83,7 +69,7 @@ class MessageReads(Reads):
             "ORDER BY seq DESC LIMIT 1",
             (tenant_id, message_id, *params),
         )
-        return None if row is None else stored_message(row)
+        return None if row is None else StoredMessage(*row)
 
     def messages(
         self,
@@ -96,10 +82,9 @@ class MessageReads(Reads):
         source: str | None = None,
         bytes_max: int | None = None,
     ) -> list[StoredMessage]:
-        """Returns messages of a tenant, or of one of its sources, with their bodies, in order of sequence.
+        """Returns messages of a tenant, or of one of its sources, with their bodies, in order of sequence or reversed.
 
-        With ``newest_first`` the order is reversed; with ``bytes_max`` about that many bytes are read, at least one
-        message.
+        With ``bytes_max`` about that many bytes are read, at least one message.
         """
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         chosen = (
@@ -109,8 +94,8 @@ class MessageReads(Reads):
         end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
         values = (tenant_id, min(after, INTEGER_MAX), end, *params, limit)
         if bytes_max is None:
-            return [stored_message(row) for row in self.rows(f"SELECT {MESSAGE} {chosen}", values)]
-        while requested := _first_bytes(self.rows(f"SELECT seq, size {chosen}", values), bytes_max):
+            return [StoredMessage(*row) for row in self.rows(f"SELECT {MESSAGE} {chosen}", values)]
+        while requested := first_bytes(self.rows(f"SELECT seq, size {chosen}", values), bytes_max):
             result = self.database.read(lambda session, seqs=requested: messages_by_seq(session, seqs))  # type: ignore[misc]
             if result:
                 return [result[seq] for seq in requested if seq in result]
@@ -155,17 +140,14 @@ class MessageReads(Reads):
             f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {position[0]} ORDER BY id {order} LIMIT ?",
             (tenant_id, position[1], limit),
         )
-        return [_rejected(row) for row in rows]
+        return [RejectedRecord(*row) for row in rows]
 
     def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
         """Returns one rejected message."""
         if rejected_id > INTEGER_MAX:
             return None
-        row = self.first(
-            f"SELECT {_REJECTED} FROM rejected WHERE id = ? AND tenant_id = ?",
-            (rejected_id, tenant_id),
-        )
-        return None if row is None else _rejected(row)
+        row = self.first(f"SELECT {_REJECTED} FROM rejected WHERE id = ? AND tenant_id = ?", (rejected_id, tenant_id))
+        return None if row is None else RejectedRecord(*row)
 
 
 class MessageWrites(Writes):
@@ -176,10 +158,7 @@ class MessageWrites(Writes):
         return self.counters.value("seq") + 1
 
     def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
-        """Returns those of the submissions that were accepted before, by tenant id, source and message id.
-
-        Their bodies are empty.
-        """
+        """Returns those submissions that were accepted before, without bodies, by tenant id, source and message id."""
         requested: dict[int, set[str]] = {}
         for submission in submissions:
             if submission.message_id is not None:
@@ -208,8 +187,11 @@ class MessageWrites(Writes):
             raise ValueError(f"sequence numbers are to go on from {self.next_seq()}")
         self.session.insert(
             "messages",
-            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml"),
-            [(m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches, m.xml) for m in messages],
+            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml", "id_types"),
+            [
+                (m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches, m.xml, m.id_types)
+                for m in messages
+            ],
         )
         self.counters.add("seq", messages[-1].seq - self.counters.value("seq"))
         self.counters.add("bytes", sum(len(m.xml) for m in messages))
@@ -237,8 +219,7 @@ class MessageWrites(Writes):
         for some in chunks(ids, 1_000):
             condition, params = self.session.among("id"), (self.session.values(some),)
             ((size, count),) = self.session.rows(
-                f"SELECT COALESCE(SUM(size), 0), COUNT(*) FROM rejected WHERE {condition}",
-                params,
+                f"SELECT COALESCE(SUM(size), 0), COUNT(*) FROM rejected WHERE {condition}", params
             )
             self.session.execute(f"DELETE FROM rejected WHERE {condition}", params)
             self.counters.add("bytes", -int(size))
@@ -247,14 +228,17 @@ class MessageWrites(Writes):
 
     # Retention
 
+    def forgotten(self) -> int:
+        """Returns the highest sequence number that retention has removed."""
+        return self.counters.value("forgotten")
+
     def expire(
         self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
     ) -> int:
         """Removes up to ``limit`` of the oldest messages and of the rejected ones; returns how many messages.
 
         Messages go, with their deliveries, that are older than ``before`` or exceed ``bytes_max`` in all; those above
-        ``up_to`` stay. Pending deliveries are counted in an error record of their subscription, so that
-        nothing ends silently.
+        ``up_to`` stay. Pending deliveries are counted in an error record, so that nothing ends silently.
         """
         last = INTEGER_MAX if up_to is None else up_to
         gone = 0

@@ -7,11 +7,9 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 from twigcast.broker.errors import Conflict
-from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.base import Reads, Writes
-from twigcast.broker.store.database import INTEGER_MAX
-from twigcast.broker.store.messages import messages_by_seq
-from twigcast.broker.store.records import Origin, OverlayIdentity, RootState
+from twigcast.broker.model import Origin, OverlayIdentity, RootState, StoredMessage
+from twigcast.broker.store.database import INTEGER_MAX, Reads, Writes
+from twigcast.broker.store.messages import first_bytes, messages_by_seq
 
 
 class OverlayReads(Reads):
@@ -46,13 +44,7 @@ class OverlayReads(Reads):
             "(SELECT 1 FROM overlay_origins o WHERE o.seq = m.seq) ORDER BY m.seq LIMIT ?",
             (min(after, INTEGER_MAX), min(up_to, INTEGER_MAX), limit),
         )
-        requested: list[int] = []
-        size = 0
-        for seq, bytes_ in rows:
-            size += bytes_
-            if requested and size > bytes_max:
-                break
-            requested.append(seq)
+        requested = first_bytes(rows, bytes_max)
         result = self.database.read(lambda session: messages_by_seq(session, requested))
         # Messages that have expired meanwhile are left out.
         return [result[seq] for seq in requested if seq in result]
@@ -66,11 +58,7 @@ class OverlayWrites(Writes):
     """Changing methods for the overlay."""
 
     def start_overlay(self, name: str, incarnation: int) -> OverlayIdentity:
-        """Starts a broker of an overlay with a new incarnation: at least this one, above the last.
-
-        Raises:
-            Conflict: The store belongs to a broker of another name.
-        """
+        """Returns the identity with a new incarnation, at least this one; raises Conflict if it has another name."""
         row = self.first("SELECT name, instance, incarnation FROM overlay_self")
         if row is None:
             result = OverlayIdentity(name, secrets.token_bytes(16), incarnation)

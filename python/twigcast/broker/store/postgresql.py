@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections import deque
@@ -26,15 +28,15 @@ from twigcast.broker.errors import (
     BrokerError,
     Conflict,
     Invalid,
-    NotFound,
     StoreDamaged,
     StoreFull,
     StoreInUse,
     StoreUnavailable,
+    UnknownObject,
 )
-from twigcast.broker.store import postgresql_tools
 from twigcast.broker.store.database import Params, Row
 from twigcast.broker.store.schema import CURRENT, migrate
+from twigcast.errors import OutputError
 
 T = TypeVar("T")
 _Connection = psycopg.Connection[Any]
@@ -132,20 +134,10 @@ class PostgresqlSession:
 
 
 class PostgresqlDatabase:
-    """The schema ``twigcast`` of a PostgreSQL database.
+    """The schema ``twigcast`` of a PostgreSQL database. Raises as :func:`~twigcast.broker.store.store.open_store` does.
 
-    Args:
-        address: A connection URI, as libpq takes it.
-        exclusive: Whether to hold the lock while it is open, as the broker does; an operator's command does not.
-        create: Whether to make missing tables.
-        migrating: Whether to bring the tables up to date.
-
-    Raises:
-        NotFound: There are no tables and ``create`` is false.
-        StoreInUse: Another broker holds the lock.
-        StoreDamaged: It belongs to a newer version.
-        StoreUnavailable: It cannot be opened.
-        Invalid: The address cannot be read.
+    A broker holds the lock while it is open (``exclusive``), an operator's command does not. Without ``migrating``, the
+    tables stay as they are.
     """
 
     def __init__(self, address: str, *, exclusive: bool = True, create: bool = True, migrating: bool = True) -> None:
@@ -168,7 +160,7 @@ class PostgresqlDatabase:
                 locked = self._take_lock(waiting=exclusive)
                 if migrating:
                     if not create and self._version() == 0:
-                        raise NotFound(f"there is no store at {self.url}")
+                        raise UnknownObject(f"there is no store at {self.url}")
                     self._bring_up_to_date(locked=locked)
                 if locked and not exclusive:
                     self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
@@ -218,11 +210,7 @@ class PostgresqlDatabase:
             session.execute("ALTER TABLE messages ALTER COLUMN xml SET STORAGE EXTERNAL")
 
     def _take_lock(self, *, waiting: bool) -> bool:
-        """Takes the lock for the writing connection, and returns whether that succeeded.
-
-        Raises:
-            StoreInUse: Another broker holds it (if ``waiting``).
-        """
+        """Takes the lock, and returns whether that succeeded; if ``waiting``, it raises StoreInUse after a while."""
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
             (taken,) = self._writer.execute("SELECT pg_try_advisory_lock(%s)", (LOCK,)).fetchall()[0]
@@ -370,7 +358,7 @@ class PostgresqlDatabase:
 
     def _unavailable(self, error: psycopg.Error) -> BrokerError:
         if isinstance(error, errors.DiskFull) or "No space left on device" in str(error):
-            return StoreFull(f"there is no room left for {self.url}: {_text(error)}")
+            return StoreFull(f"there is no space left for {self.url}: {_text(error)}")
         return StoreUnavailable(f"{self.url} does not work: {_text(error)}")
 
     # Upkeep
@@ -399,16 +387,10 @@ class PostgresqlDatabase:
                 connection.close()
 
     def backup(self, path: Path) -> None:
-        postgresql_tools.dump(self._address, SCHEMA, path)
+        _dump(self._address, SCHEMA, path)
 
     def restore(self, path: Path, *, overwrite: bool) -> None:
-        """Restores a backup; what the schema held before is removed only after that has succeeded.
-
-        Raises:
-            Conflict: There is a store already, and ``overwrite`` is false.
-            StoreDamaged: It is no backup by Twigcast.
-            StoreUnavailable: The backup could not be restored; an existing store is unchanged.
-        """
+        """Restores a backup; what the schema held before is removed (if ``overwrite``) after that has succeeded."""
         with self._errors():
             there = self._writer.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchall()[0][0] is not None
             if there and not overwrite:
@@ -417,7 +399,7 @@ class PostgresqlDatabase:
                 self._writer.execute(f"DROP SCHEMA IF EXISTS {SCHEMA}_before CASCADE")
                 self._writer.execute(f"ALTER SCHEMA {SCHEMA} RENAME TO {SCHEMA}_before")
             try:
-                postgresql_tools.restore(self._address, path)
+                _load(self._address, path)
                 if self._version() == 0:
                     raise StoreDamaged(f"{path} is no backup of Twigcast's")
             except BaseException:
@@ -440,12 +422,49 @@ class PostgresqlDatabase:
 def restore(address: str, backup: Path, *, overwrite: bool) -> None:
     """Makes a store from a backup; see :meth:`PostgresqlDatabase.restore`."""
     if not backup.is_file():
-        raise NotFound(f"there is no backup {backup}")
+        raise UnknownObject(f"there is no backup {backup}")
     database = PostgresqlDatabase(address, migrating=False)
     try:
         database.restore(backup, overwrite=overwrite)
     finally:
         database.close()
+
+
+def _dump(address: str, schema: str, path: Path) -> None:
+    """Writes the tables of a schema, as they are at one moment, in pg_dump's custom format; raises OutputError."""
+    part = path.with_name(path.name + ".part")
+    try:
+        _run("pg_dump", address, "--format=custom", f"--schema={schema}", f"--file={part}")
+        part.replace(path)
+    except OSError as error:
+        raise OutputError(str(path), f"the backup could not be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _load(address: str, path: Path) -> None:
+    """Restores a backup into a database that does not hold its tables; if that fails, nothing is changed."""
+    try:
+        _run("pg_restore", address, "--no-owner", "--single-transaction", "--exit-on-error", str(path))
+    except OSError as error:
+        raise StoreUnavailable(f"{path} could not be restored: {error}") from error
+
+
+def _run(program: str, address: str, *arguments: str) -> None:
+    result = shutil.which(program)
+    if result is None:
+        raise FileNotFoundError(
+            f"{program} is needed, which comes with PostgreSQL's client programs; it is not in PATH"
+        )
+    parameters: dict[str, Any] = conninfo.conninfo_to_dict(address)
+    # Not on the command line, which every user of the machine could read.
+    environment = os.environ | {"PGPASSWORD": str(parameters.pop("password", os.environ.get("PGPASSWORD", "")))}
+    target = f"--dbname={conninfo.make_conninfo(**parameters)}"
+    done = subprocess.run(  # noqa: S603
+        [result, target, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise OSError(f"{program}: {done.stderr.strip() or f'exit status {done.returncode}'}")
 
 
 def _public(parameters: dict[str, Any]) -> str:

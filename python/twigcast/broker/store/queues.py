@@ -1,22 +1,31 @@
 """Queues: storing deliveries, reading what is pending, acknowledging; and the state of pushing them.
 
-Failed attempts, and WebSub requests that wait for verification, outlive a restart.
+Failed attempts, and WebSub requests that wait for verification, outlive a restart. Dead letters, the deliveries that
+were given up, are kept whole, so that they outlive their message.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery
-from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.messages import messages_by_seq
-from twigcast.broker.store.records import Attempts, QueuePosition, QueueState, WebSubRequest
+from twigcast.broker.model import (
+    Attempts,
+    DeadLetter,
+    DeliveryId,
+    NewDelivery,
+    QueuedDelivery,
+    QueuePosition,
+    QueueState,
+    StoredMessage,
+    WebSubRequest,
+)
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.broker.store.messages import id_range, messages_by_seq
 
-_PENDING: Final = (
+PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
     "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)"
 )
@@ -31,6 +40,10 @@ _PAYLOAD: Final = (
     "(SELECT LENGTH(p.payload) FROM payloads p WHERE p.seq = d.seq AND p.number = d.shared))"
 )
 """Size in bytes of the result that a delivery ``d`` carries; NULL if it carries the message."""
+
+_DEAD_LETTER: Final = (
+    "id, tenant_id, subscription_id, seq, source, message_id, received, attempts, reason, at, rewritten, revived, body"
+)
 
 _SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml)"
 
@@ -53,7 +66,7 @@ class QueueReads(Reads):
     def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         """Returns a queue by the name of its subscriber."""
         row = self.first(
-            "SELECT id, tenant_id, subscriber, acked FROM lanes WHERE tenant_id = ? AND subscriber = ?",
+            "SELECT id, tenant_id, subscriber, acked, kind FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
         )
         return None if row is None else QueueState(*row)
@@ -104,14 +117,7 @@ class QueueReads(Reads):
                 f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
                 "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
                 "ORDER BY d.seq, d.subscription_id",
-                (
-                    queue_id,
-                    acked,
-                    end,
-                    *position,
-                    *params,
-                    limit - len(rows),
-                ),
+                (queue_id, acked, end, *position, *params, limit - len(rows)),
             )
             return _deliveries(session, _within(rows, bytes_max))
 
@@ -120,10 +126,63 @@ class QueueReads(Reads):
     def pending_count(self, queue_id: int) -> int:
         """Returns how many deliveries a queue has pending."""
         sql = (
-            f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}) "
+            f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {PENDING}) "
             "+ (SELECT COUNT(*) FROM set_aside WHERE lane_id = ?)"
         )
         return int(self.one(sql, (queue_id, queue_id))[0])
+
+    def unfounded(
+        self, queue_id: int, ids: Collection[DeliveryId], handed_out: DeliveryId, *, since: int
+    ) -> list[DeliveryId]:
+        """Returns those of the ids that no reader of a queue can have been handed out.
+
+        Args:
+            queue_id: The queue.
+            ids: Ids of deliveries.
+            handed_out: The last delivery handed out among those with sequence numbers from ``since`` on.
+            since: The first such number; whether earlier deliveries were handed out is not known.
+        """
+
+        def work(session: DatabaseSession) -> list[DeliveryId]:
+            usable = [id_ for id_ in ids if max(id_) <= INTEGER_MAX]
+            existing = set(
+                session.rows(
+                    f"SELECT seq, subscription_id FROM deliveries WHERE lane_id = ? AND {session.among('seq')}",
+                    (queue_id, session.values({id_.seq for id_ in usable})),
+                )
+            )
+            queues: dict[int, int] = dict(
+                session.rows(
+                    f"SELECT id, lane_id FROM subscriptions WHERE {session.among('id')}",
+                    (session.values({id_.subscription_id for id_ in usable}),),
+                )
+            )
+            values: dict[str, int] = dict(
+                session.rows("SELECT name, value FROM counters WHERE name IN ('seq', 'subscription', 'forgotten')")
+            )
+
+            def is_founded(id_: DeliveryId) -> bool:
+                if min(id_) < 1 or id_.seq > values["seq"] or (id_.seq >= since and id_ > handed_out):
+                    return False
+                if (id_.seq, id_.subscription_id) in existing:
+                    return True
+                if id_.subscription_id in queues:
+                    # Retention removes deliveries with their message.
+                    return queues[id_.subscription_id] == queue_id and id_.seq <= values["forgotten"]
+                return id_.subscription_id <= values["subscription"]  # that subscription is deleted
+
+            return [id_ for id_ in ids if not is_founded(id_)]
+
+        return self.database.read(work)
+
+    def last_delivery(self, queue_id: int, up_to: DeliveryId) -> DeliveryId | None:
+        """Returns the last delivery of a queue, up to an id, that is stored."""
+        row = self.first(
+            "SELECT seq, subscription_id FROM deliveries WHERE lane_id = ? AND (seq, subscription_id) <= (?, ?) "
+            "ORDER BY seq DESC, subscription_id DESC LIMIT 1",
+            (queue_id, *up_to),
+        )
+        return None if row is None else DeliveryId(*row)
 
     def recent_deliveries(
         self, subscription_id: int, limit: int, *, before_seq: int | None = None
@@ -161,11 +220,31 @@ class QueueReads(Reads):
         rows = self.rows("SELECT id, base_url, form FROM websub_requests ORDER BY id")
         return [(number, WebSubRequest(base_url, json.loads(form))) for number, base_url, form in rows]
 
+    def dead_letters(
+        self,
+        tenant_id: int,
+        *,
+        before_id: int | None = None,
+        after_id: int | None = None,
+        limit: int,
+        key: str | None = None,
+    ) -> list[DeadLetter]:
+        """Returns dead letters, newest first; with ``after_id`` those after it, oldest first."""
+        position, order = id_range("d.id", before_id, after_id)
+        condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
+        rows = self.rows(
+            "SELECT d.id, d.tenant_id, d.subscription_id, s.key, d.seq, d.message_id, d.attempts, d.reason, d.at, "
+            "d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE d.tenant_id = ? AND {position[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
+            (tenant_id, position[1], *params, limit),
+        )
+        return [DeadLetter(*row) for row in rows]
+
 
 def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[int]:
     rows = session.rows(
         f"SELECT l.id FROM lanes l WHERE {session.among('l.id')} "
-        f"AND (EXISTS (SELECT 1 FROM deliveries d WHERE {_PENDING}) "
+        f"AND (EXISTS (SELECT 1 FROM deliveries d WHERE {PENDING}) "
         "OR EXISTS (SELECT 1 FROM set_aside w WHERE w.lane_id = l.id)) ORDER BY l.id",
         (session.values(queue_ids),),
     )
@@ -297,6 +376,34 @@ class QueueWrites(Writes):
             ]
             self.session.insert("deliveries", columns, pointing, keep_existing=True)
 
+    def oldest_pending(self, queue_id: int, subscription_ids: Sequence[int], limit: int) -> list[DeliveryId]:
+        """Returns the oldest pending deliveries of some subscriptions of a queue."""
+        if queue_id in self.marks:
+            self.save_marks()
+        session = self.session
+        numbers, among = session.values(subscription_ids), session.among("d.subscription_id")
+        order = f"AND {among} ORDER BY d.seq, d.subscription_id LIMIT ?"
+        rows = session.rows(
+            f"SELECT d.seq, d.subscription_id FROM set_aside d WHERE d.lane_id = ? {order}", (queue_id, numbers, limit)
+        )
+        rows += session.rows(
+            "SELECT d.seq, d.subscription_id FROM lanes l CROSS JOIN deliveries d "
+            f"WHERE l.id = ? AND {PENDING} {order}",
+            (queue_id, numbers, limit - len(rows)),
+        )
+        return [DeliveryId(*row) for row in rows]
+
+    def stored_deliveries(self, queue_id: int, ids: Sequence[DeliveryId]) -> list[QueuedDelivery]:
+        """Returns deliveries of a queue with their messages."""
+        requested = set(ids)
+        rows = self.session.rows(
+            f"SELECT {_SIZES} FROM deliveries d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"JOIN messages m ON m.seq = d.seq WHERE d.lane_id = ? AND {self.session.among('d.seq')} "
+            "ORDER BY d.seq, d.subscription_id",
+            (queue_id, self.session.values({id_.seq for id_ in ids})),
+        )
+        return _deliveries(self.session, [row for row in rows if row[:2] in requested])
+
     def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         """Moves the mark of a queue forward; never back."""
         seq = min(seq, self.counters.value("seq"))
@@ -317,10 +424,7 @@ class QueueWrites(Writes):
         self.marks.clear()
 
     def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
-        """Acknowledges single deliveries, in any order, and moves the mark after them. Unknown ones are skipped.
-
-        If they are the first that are pending, only the mark is written.
-        """
+        """Acknowledges single deliveries in any order, the first pending ones by the mark alone; skips unknown ones."""
         if queue_id in self.marks:
             self.save_marks()
         self._finish_redriven(ids)
@@ -400,6 +504,75 @@ class QueueWrites(Writes):
                 [(id_.subscription_id, id_.seq) for id_ in ids if max(id_) <= INTEGER_MAX],
             )
 
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+        """Moves deliveries, each with its attempts and reason, to the dead letters and acknowledges them."""
+        by_queue: dict[int, list[DeliveryId]] = {}
+        ids = []
+        for delivery, attempts, reason in deliveries:
+            ids.append(
+                self._dead_letter_redriven(delivery, attempts, reason, at)
+                or self._dead_letter(delivery, attempts, reason, at)
+            )
+            by_queue.setdefault(delivery.queue_id, []).append(delivery.id)
+        for queue_id, of_queue in by_queue.items():
+            self.acknowledge(queue_id, of_queue)
+        return ids
+
+    def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
+        """Shows a dead letter again that was being redriven; returns its id, if there is one."""
+        if not self.memory.has_redriven:
+            return None
+        row = self.first(
+            "SELECT id FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
+            (delivery.id.subscription_id, delivery.id.seq),
+        )
+        if row is not None:
+            self.session.execute(
+                "UPDATE dead_letters SET revived = 0, attempts = attempts + ?, reason = ?, at = ? WHERE id = ?",
+                (attempts, reason, at, row[0]),
+            )
+        return None if row is None else int(row[0])
+
+    def _dead_letter(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
+        number, m = self.counters.take("dead_letter"), delivery.message
+        is_rewritten = int(delivery.payload is not None)
+        self.session.insert(
+            "dead_letters",
+            _DEAD_LETTER.split(", "),
+            [
+                (
+                    *(number, m.tenant_id, delivery.id.subscription_id, m.seq, m.source, m.message_id, m.received),
+                    *(attempts, reason, at, is_rewritten, 0, delivery.body),
+                )
+            ],
+        )
+        return number
+
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        """Takes dead letters out to be delivered again; one that fails again is dead-lettered again.
+
+        A delivery that succeeds is acknowledged with :meth:`acknowledge`. Until then the store hides the dead letter;
+        if the broker ends before, the next start shows it again.
+        """
+        self.memory.has_redriven = True
+        requested = [number for number in dead_letter_ids if number <= INTEGER_MAX]
+        condition, params = self.session.among("d.id"), (self.session.values(requested),)
+        rows = self.session.rows(
+            "SELECT d.seq, d.subscription_id, s.lane_id, s.key, d.tenant_id, d.source, d.message_id, d.received, "
+            "d.rewritten, d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE {condition} AND d.revived = 0 ORDER BY d.seq, d.subscription_id",
+            params,
+        )
+        self.session.execute(f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')}", params)
+        return [_redriven(row) for row in rows]
+
+    def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
+        """Removes dead letters for good, and returns how many there were."""
+        return self.session.execute(
+            f"DELETE FROM dead_letters WHERE {self.session.among('id')}",
+            (self.session.values(number for number in dead_letter_ids if number <= INTEGER_MAX),),
+        )
+
     def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
         """Records how often the first delivery of a queue was tried; ``None`` removes the record."""
         self.session.execute("DELETE FROM push_attempts WHERE lane_id = ?", (queue_id,))
@@ -421,3 +594,16 @@ class QueueWrites(Writes):
     def delete_websub_request(self, number: int) -> None:
         """Removes a request that was carried out or refused."""
         self.session.execute("DELETE FROM websub_requests WHERE id = ?", (number,))
+
+
+def _redriven(row: Row) -> QueuedDelivery:
+    seq, subscription_id, queue_id, key, tenant_id, source, message_id, received, rewritten, body = row
+    return QueuedDelivery(
+        id=DeliveryId(seq, subscription_id),
+        queue_id=queue_id,
+        key=key,
+        # The message itself may have expired; of a rewritten one only the result is needed.
+        message=StoredMessage(seq, tenant_id, source, message_id, received, b"" if rewritten else body),
+        payload=body if rewritten else None,
+        redelivered=True,
+    )

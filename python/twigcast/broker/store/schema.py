@@ -167,26 +167,24 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # 8: settings of delivery channels other than a URL and a secret, as JSON
     ("ALTER TABLE subscriptions ADD COLUMN delivery_options {text}",),
+    # 9: what happens when too much waits for a subscriber, and the first message that a suspended subscription misses
+    (
+        "ALTER TABLE subscriptions ADD COLUMN overflow {text}",
+        "ALTER TABLE subscriptions ADD COLUMN missed_from {int}",
+    ),
+    # 10: the values of the parameters of queries, as JSON
+    ("ALTER TABLE subscriptions ADD COLUMN params {text}",),
+    # 11: the ID attributes that messages declared, for queries that are evaluated later
+    ("ALTER TABLE messages ADD COLUMN id_types {blob}",),
+    # 12: how a feed is polled: which updates are published, and which links are followed, as JSON
+    ("ALTER TABLE sources ADD COLUMN options {text}",),
 )
 
 CURRENT: Final = len(MIGRATIONS)
 
 
-def migrate(session: DatabaseSession, version: int, dialect: str, url: str) -> int:
-    """Brings a store to the current version, in the transaction of the session.
-
-    Args:
-        session: The session of the transaction.
-        version: The store's version; 0 for an empty one.
-        dialect: ``sqlite`` or ``postgresql``.
-        url: The address, for the error.
-
-    Returns:
-        The version that it had before.
-
-    Raises:
-        StoreDamaged: It was written by a newer version of Twigcast.
-    """
+def migrate(session: DatabaseSession, version: int, dialect: str, url: str) -> None:
+    """Brings a store from a version (0: empty) to the current one; raises StoreDamaged if that is a newer one."""
     if version > CURRENT:
         raise StoreDamaged(
             f"the store at {url} has version {version}, this Twigcast knows versions up to {CURRENT}: "
@@ -197,4 +195,3 @@ def migrate(session: DatabaseSession, version: int, dialect: str, url: str) -> i
             session.execute(statement.format_map(WORDS[dialect]))
     if version == 0:
         session.execute("INSERT INTO secrets (name, secret) VALUES ('urls', ?)", (secrets.token_bytes(32),))
-    return version

@@ -7,32 +7,36 @@ main file.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import logging
 import os
 import shutil
+import socket
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from types import TracebackType
 from typing import Final, TypeVar
 
 from twigcast.broker.errors import (
     BrokerError,
     Conflict,
     Invalid,
-    NotFound,
     StoreDamaged,
     StoreFull,
     StoreInUse,
     StoreUnavailable,
+    UnknownObject,
 )
 from twigcast.broker.store.database import Params, Row
-from twigcast.broker.store.lock import FairLock, FolderLock
 from twigcast.broker.store.schema import CURRENT, migrate
 from twigcast.errors import OutputError
 
@@ -114,6 +118,64 @@ def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
         time.sleep(LOCK_SECONDS / 20)
 
 
+class FolderLock:
+    """The held lock of a folder, which the system releases when its process ends; raises StoreInUse."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(f"the lock file {path} cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = self._holder()
+            os.close(self._file)
+            raise StoreInUse(f"another broker works on {path.parent}: {holder}") from error
+        self.unclean = os.fstat(self._file).st_size > 0
+        """Whether the last holder ended without releasing it."""
+        me = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        # The text only tells people who holds the lock: with a full disk the broker starts all the same.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps(me).encode() + b"\n", 0)
+
+    def _holder(self) -> str:
+        try:
+            holder = json.loads(os.pread(self._file, 4096, 0))
+            return f"process {holder['pid']} on {holder['host']}, since {holder['started']}"
+        except (ValueError, KeyError, TypeError):
+            return f"a process that did not say its name in {self._path}"
+
+    def release(self) -> None:
+        """Releases the lock."""
+        os.ftruncate(self._file, 0)
+        os.close(self._file)
+
+
+class FairLock:
+    """A lock that its last holder, though it never pauses, cannot take again before the threads that wait for it."""
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        # A thread that waits for the lock delays all others here.
+        with self._next:
+            self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
 class SqliteSession:
     """The statements on one connection."""
 
@@ -156,23 +218,14 @@ class SqliteSession:
 
 
 class SqliteDatabase:
-    """The file ``twigcast.db`` in a folder.
+    """The file ``twigcast.db`` in a folder. Raises as :func:`~twigcast.broker.store.store.open_store` does.
 
-    Args:
-        folder: The folder; made if ``create``.
-        exclusive: Whether to hold the lock while it is open, as the broker does; an operator's command does not.
-        create: Whether to make a missing store.
-
-    Raises:
-        NotFound: It does not exist and ``create`` is false.
-        StoreInUse: Another broker holds the lock.
-        StoreDamaged: It is no store of Twigcast, is damaged, or belongs to a newer version.
-        StoreUnavailable: It cannot be opened; ``StoreFull`` if the disk is full.
+    A broker holds the lock while it is open (``exclusive``), an operator's command does not.
     """
 
     def __init__(self, folder: Path, *, exclusive: bool = True, create: bool = True) -> None:
         if not create and not (folder / FILE).is_file():
-            raise NotFound(f"there is no store in {folder}")
+            raise UnknownObject(f"there is no store in {folder}")
         self.path = folder / FILE
         self.url = f"sqlite://{folder.absolute()}"
         self._write_lock = FairLock()
@@ -250,11 +303,7 @@ class SqliteDatabase:
             session.execute(f"PRAGMA user_version = {CURRENT}")
 
     def check(self, *, quick: bool) -> None:
-        """Checks the whole file; ``quick`` omits whether the indexes agree with the tables.
-
-        Raises:
-            StoreDamaged: The first fault.
-        """
+        """Checks the whole file; ``quick`` omits whether the indexes agree with the tables. Raises StoreDamaged."""
         with self._errors():
             (result,) = self._writer.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
         if result != "ok":
@@ -345,7 +394,7 @@ class SqliteDatabase:
     def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._free_pages() < FREE_BYTES_MIN):
-            return StoreFull(f"there is no room left for {self.path}")
+            return StoreFull(f"there is no space left for {self.path}")
         return StoreUnavailable(f"{self.path} does not work: {error}")
 
     def _free_pages(self) -> int:
@@ -372,7 +421,7 @@ class SqliteDatabase:
                     # The log stays as it is, and the next attempt moves it.
                     if str(error) != reported:
                         reported = str(error)
-                        logger.warning("%s: checkpoint put off: %s", self.path, error)
+                        logger.warning("%s: checkpoint postponed: %s", self.path, error)
         finally:
             connection.close()
 
@@ -441,14 +490,7 @@ class SqliteDatabase:
 
 
 def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
-    """Makes the store of a folder from a backup.
-
-    Raises:
-        Conflict: There is a store already, and ``overwrite`` is false.
-        StoreInUse: A broker works on it.
-        StoreDamaged: The backup is damaged, or not written by Twigcast.
-        StoreUnavailable: A file cannot be read or written.
-    """
+    """Makes the store of a folder from a backup; raises as :func:`~twigcast.broker.store.store.restore_store` does."""
     target = folder / FILE
     part = target.with_name(target.name + ".part")
     try:
@@ -475,7 +517,7 @@ def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
 
 def _check_backup(path: Path) -> None:
     if not path.is_file():
-        raise NotFound(f"there is no backup {path}")
+        raise UnknownObject(f"there is no backup {path}")
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:

@@ -24,25 +24,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
+from twigcast.broker.errors import Invalid
+from twigcast.broker.store import sqlite
 from twigcast.broker.store.administration import AdministrationReads, AdministrationWrites
-from twigcast.broker.store.base import Memory
-from twigcast.broker.store.database import Database
-from twigcast.broker.store.dead_letters import DeadLetterReads, DeadLetterWrites
+from twigcast.broker.store.database import Database, Memory
+from twigcast.broker.store.lag import LagReads
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
+from twigcast.errors import MissingExtra
 
 
-class Transaction(
-    MessageWrites,
-    QueueWrites,
-    DeadLetterWrites,
-    SubscriptionWrites,
-    AdministrationWrites,
-    OverlayWrites,
-):
+class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, AdministrationWrites, OverlayWrites):
     """A set of changes that become durable together."""
 
     def expire(
@@ -54,19 +50,10 @@ class Transaction(
         return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to)
 
 
-class Store(
-    MessageReads,
-    QueueReads,
-    DeadLetterReads,
-    SubscriptionReads,
-    AdministrationReads,
-    OverlayReads,
-):
-    """A durable store. Made by :func:`twigcast.broker.store.open.open_store`, which also migrates and locks it.
+class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, AdministrationReads, OverlayReads):
+    """A durable store. Made by :func:`open_store`, which also migrates and locks it.
 
-    Args:
-        database: Migrated and, for a broker, locked.
-        exclusive: Whether a broker opens it: the dead letters that its last run was redriving are shown again.
+    When a broker opens it (``exclusive``), the dead letters that its last run was redriving are shown again.
     """
 
     def __init__(self, database: Database, *, exclusive: bool) -> None:
@@ -99,3 +86,72 @@ class Store(
     def backup(self, path: Path) -> None:
         """Writes a consistent copy while the broker works. Raises OutputError if it cannot."""
         self.database.backup(path)
+
+
+_SQLITE = "sqlite://"
+
+
+def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> Store:
+    """Opens a store, and makes or migrates it if needed.
+
+    Args:
+        address: A folder, also written ``sqlite:///folder``, for SQLite; ``postgresql://...`` as libpq takes it.
+        exclusive: Whether a broker opens it, of which there can be one, and not an operator's command beside it.
+        create: Whether to make a store that does not exist; otherwise UnknownObject is raised.
+
+    Raises StoreInUse, StoreDamaged (also for no store of Twigcast, or one of a newer version), StoreUnavailable if it
+    cannot be opened, and Invalid for an address of another kind.
+    """
+    folder = _folder(str(address))
+    database: Database
+    if folder is not None:
+        database = sqlite.SqliteDatabase(folder, exclusive=exclusive, create=create)
+    else:
+        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
+    try:
+        return Store(database, exclusive=exclusive)
+    except BaseException:
+        database.close()
+        raise
+
+
+def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False) -> None:
+    """Makes a store from a backup that :meth:`Store.backup` wrote for one of the same kind.
+
+    Raises Conflict if there is a store already and ``overwrite`` is false, UnknownObject without such a file,
+    StoreInUse, and StoreDamaged or StoreUnavailable for the backup; an existing store is unchanged then.
+    """
+    folder = _folder(str(address))
+    if folder is not None:
+        sqlite.restore(folder, backup, overwrite=overwrite)
+    else:
+        _postgresql().restore(str(address), backup, overwrite=overwrite)
+    # Other brokers of an overlay have messages that the backup lacks, under numbers that it would assign again.
+    store = open_store(address, exclusive=False, create=False)
+    try:
+        with store.transaction() as transaction:
+            transaction.forget_overlay_identity()
+    finally:
+        store.close()
+
+
+def _folder(address: str) -> Path | None:
+    """Returns the folder that an address names; ``None`` for a PostgreSQL database."""
+    kind, separator, rest = address.partition("://")
+    if not separator:
+        return Path(address)
+    if kind in ("postgresql", "postgres"):
+        return None
+    if kind != "sqlite":
+        raise Invalid(f"{kind} is no kind of store; there is a folder, for SQLite, or postgresql://")
+    if not rest.startswith("/"):
+        raise Invalid(f"{address} is no address of a folder; one looks like {_SQLITE}/var/lib/twigcast")
+    return Path(rest)
+
+
+def _postgresql() -> ModuleType:
+    try:
+        from twigcast.broker.store import postgresql
+    except ImportError as error:
+        raise MissingExtra(error.name or "psycopg", "broker") from error
+    return postgresql

@@ -12,25 +12,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from twigcast.broker.errors import Conflict, NotFound
+from twigcast.broker.errors import Conflict, UnknownObject
 from twigcast.broker.model import (
     PULL,
     DeliverySettings,
     ErrorRecord,
     NewQuery,
     NewSubscription,
+    OverflowPolicy,
+    Pause,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.base import Reads, Writes, chunks
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.records import Pause
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.registration import Params
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
-    "content_filter, delivery_options, state, reason, created, replay_next, replay_end"
+    "content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, params"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
+_POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
 _PULL: Final = DeliverySettings()
 
 
@@ -68,6 +70,14 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
     return json.loads(text) if text else {}
 
 
+def _params(text: str | None) -> Params:
+    return json.loads(text) if text else {}
+
+
+def _params_text(params: Params) -> str | None:
+    return json.dumps(dict(params), ensure_ascii=False) if params else None
+
+
 def _subscription(row: Row) -> StoredSubscription:
     id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:15]
     settings = _PULL
@@ -87,13 +97,23 @@ def _subscription(row: Row) -> StoredSubscription:
         dialect,
         settings,
         _STATES[row[15]],
-        *row[16:],
+        reason=row[16],
+        created=row[17],
+        replay_next=row[18],
+        replay_end=row[19],
+        overflow=_POLICIES[row[20]],
+        missed_from=row[21],
+        params=_params(row[22]),
     )
 
 
 def _in_state(state: SubscriptionState) -> str:
     """Returns the condition of being in a state; the few subscriptions that are not active have an index."""
     return "state = ?" if state is SubscriptionState.ACTIVE else "state = ? AND state <> 'active'"
+
+
+def _policy_text(policy: OverflowPolicy) -> str | None:
+    return None if policy is OverflowPolicy.SUSPEND else policy.value
 
 
 def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
@@ -172,8 +192,7 @@ class SubscriptionReads(Reads):
         condition = " AND kind <> 'pull'" if pushed_only else ""
         last = 0
         while rows := self.rows(
-            f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ?{condition} ORDER BY id LIMIT ?",
-            (last, PAGE),
+            f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ?{condition} ORDER BY id LIMIT ?", (last, PAGE)
         ):
             yield from map(_subscription, rows)
             last = rows[-1][0]
@@ -232,23 +251,22 @@ class SubscriptionWrites(Writes):
         query: str,
         namespaces: Mapping[str, str],
         dialect: str,
+        params: Params,
         delivery: DeliverySettings,
+        overflow: OverflowPolicy = OverflowPolicy.SUSPEND,
     ) -> StoredSubscription:
-        """Gives a subscription another query and delivery; its queue and pending deliveries stay."""
+        """Gives a subscription another query, delivery and policy; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
         if delivery.kind != old.delivery.kind:
             if self._shared(old):
                 raise Conflict(f"subscriber {old.subscriber!r} is shared, which only pull deliveries can be")
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
         self.session.execute(
-            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
-            "expires = ?, topic = ?, content_filter = ?, delivery_options = ? WHERE id = ?",
+            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ?, kind = ?, url = ?, "
+            "secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, overflow = ? WHERE id = ?",
             (
-                query,
-                _namespaces_text(namespaces),
-                dialect,
-                *_delivery_columns(delivery),
-                subscription_id,
+                *(query, _namespaces_text(namespaces), dialect, _params_text(params), *_delivery_columns(delivery)),
+                *(_policy_text(overflow), subscription_id),
             ),
         )
         return self._subscription(subscription_id)
@@ -256,8 +274,11 @@ class SubscriptionWrites(Writes):
     def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
         """Gives subscriptions, none twice, other queries; returns those that exist, in any order."""
         self.session.many(
-            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
-            [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
+            "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ? WHERE id = ?",
+            [
+                (n.query, _namespaces_text(n.namespaces), n.dialect, _params_text(n.params), n.subscription.id)
+                for n in new
+            ],
         )
         results: list[StoredSubscription] = []
         for some in chunks((n.subscription.id for n in new), AMONG_MAX):
@@ -270,7 +291,7 @@ class SubscriptionWrites(Writes):
     def _subscription(self, subscription_id: int) -> StoredSubscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
         if row is None:
-            raise NotFound("there is no such subscription any more")
+            raise UnknownObject("there is no such subscription any more")
         return _subscription(row)
 
     def _shared(self, subscription: StoredSubscription) -> bool:
@@ -287,10 +308,10 @@ class SubscriptionWrites(Writes):
             "UPDATE subscriptions SET state = ?, reason = ? WHERE id = ?", state.value, reason, subscription_id
         )
 
-    def replay_next(self, subscription_id: int) -> int | None:
-        """Returns the next message that replay matches; ``None`` without replay or without such a subscription."""
-        row = self.first("SELECT replay_next FROM subscriptions WHERE id = ?", (subscription_id,))
-        return None if row is None else row[0]
+    def replay_range(self, subscription_id: int) -> tuple[int | None, int | None]:
+        """Returns the next message that replay matches, and the last one: ``None`` without replay or without an end."""
+        row = self.first("SELECT replay_next, replay_end FROM subscriptions WHERE id = ?", (subscription_id,))
+        return (None, None) if row is None or row[0] is None else (row[0], row[1])
 
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
         """Records the progress of replay; ``None`` if it has ended."""
@@ -301,9 +322,74 @@ class SubscriptionWrites(Writes):
             (replay_next, subscription_id),
         )
 
+    def seek(self, subscription_id: int, first_seq: int, last_seq: int) -> StoredSubscription:
+        """Lets a subscription begin anew with a stored message, and returns it.
+
+        What it got from there on is removed, since replay delivers it again; all before is done.
+
+        Args:
+            subscription_id: The subscription, which shares its subscriber with no other.
+            first_seq: The message; ``last_seq + 1`` for the next one to come.
+            last_seq: The last stored message.
+        """
+        self.save_marks()
+        existing = self._subscription(subscription_id)
+        if self._shared(existing):
+            raise Conflict(f"seek needs a subscriber of its own, and {existing.subscriber!r} has other subscriptions")
+        queue_id = existing.queue_id
+        for table in ("set_aside", "push_attempts"):
+            self.session.execute(f"DELETE FROM {table} WHERE lane_id = ?", (queue_id,))
+        self.session.execute("DELETE FROM deliveries WHERE lane_id = ? AND seq >= ?", (queue_id, first_seq))
+        replays = existing.dialect == "xquery" or first_seq <= last_seq
+        replay_next = first_seq if replays else None
+        replay_end = None if existing.dialect == "xquery" or not replays else last_seq
+        self._set_replay_range(subscription_id, replay_next, replay_end)
+        self.session.execute(
+            "UPDATE lanes SET acked = ?, replay_next = ? WHERE id = ?", (first_seq - 1, replay_next, queue_id)
+        )
+        return self._subscription(subscription_id)
+
+    def _set_replay_range(self, subscription_id: int, first: int | None, last: int | None) -> None:
+        self._change(
+            "UPDATE subscriptions SET replay_next = ?, replay_end = ?, missed_from = NULL WHERE id = ?",
+            first,
+            last,
+            subscription_id,
+        )
+
+    # Overflow
+
+    def subscribers_of(self, queue_id: int) -> list[tuple[int, OverflowPolicy]]:
+        """Returns the subscriptions of a queue, each with its policy."""
+        rows = self.session.rows("SELECT id, overflow FROM subscriptions WHERE lane_id = ? ORDER BY id", (queue_id,))
+        return [(number, _POLICIES[policy]) for number, policy in rows]
+
+    def begin_gap(self, subscription_id: int, first_seq: int) -> None:
+        """Records the first message that a subscription misses."""
+        self._change("UPDATE subscriptions SET missed_from = ? WHERE id = ?", first_seq, subscription_id)
+
+    def end_gap(self, subscription_id: int, last_seq: int) -> tuple[int, int | None] | None:
+        """Lets replay deliver what a subscription missed, up to a message, once it is active.
+
+        Returns the first missed message and the next one that replay matches; ``None`` if nothing is recorded.
+        """
+        row = self.first(
+            "SELECT missed_from, replay_next, lane_id FROM subscriptions WHERE id = ? AND missed_from IS NOT NULL",
+            (subscription_id,),
+        )
+        if row is None:
+            return None
+        missed_from, replay_next, queue_id = row
+        self.save_marks()
+        first = missed_from if replay_next is None else replay_next
+        next_seq, last = (first, last_seq) if first <= last_seq else (None, None)
+        self._set_replay_range(subscription_id, next_seq, last)
+        self.session.execute("UPDATE lanes SET replay_next = ? WHERE id = ?", (next_seq, queue_id))
+        return missed_from, next_seq
+
     def _change(self, sql: str, *params: object) -> None:
         if self.session.execute(sql, params) == 0:
-            raise NotFound("there is no such subscription any more")
+            raise UnknownObject("there is no such subscription any more")
 
     def delete_subscription(self, subscription_id: int) -> None:
         """Deletes a subscription with its errors, dead letters and deliveries, and a queue with its last."""
@@ -479,6 +565,8 @@ class _Adding:
             created=self._at,
             replay_next=replay_next,
             replay_end=None if requested.replay_from is None or requested.dialect == "xquery" else last_seq,
+            params=requested.params,
+            overflow=requested.overflow,
         )
 
 
@@ -526,4 +614,7 @@ def _row(s: StoredSubscription) -> tuple[object, ...]:
         s.created,
         s.replay_next,
         s.replay_end,
+        _policy_text(s.overflow),
+        s.missed_from,
+        _params_text(s.params),
     )

@@ -63,10 +63,10 @@ def run_command(
 ) -> None:
     """Run experiments and store their raw results as Parquet.
 
-    What is stored takes the place of an earlier run of the same experiment and
-    scale, also where only some of its points or messages are asked for.
+    The results replace those of an earlier run of the same experiment and scale,
+    even if only some of its points or messages are requested.
 
-    Where the real NITF data is found, some experiments are run on it too, under the same id with @nitf.
+    If the real NITF data is found, some experiments run on it too, under the same id with @nitf.
     """
     if scale not in SCALES:
         raise typer.BadParameter(f"scale is one of {', '.join(SCALES)}")
@@ -181,8 +181,10 @@ def _print_verdicts(experiment: Experiment, path: Path) -> None:
     from twigcast.lab.experiments.framework import store
 
     print(f"\n{experiment.id}  {experiment.title}")
-    for verdict in experiment.judge(store.load(path).results):
-        print(f"  {verdict.held:<11}  {verdict.claim}\n               {verdict.seen}")
+    run = store.load(path)
+    for verdict in experiment.judge(run.results, run.scale):
+        mark = "  (a conjecture of ours)" if verdict.ours else ""
+        print(f"  {verdict.held:<11}  {verdict.claim}{mark}\n               {verdict.seen}")
         if verdict.why:
             print(f"               Why: {verdict.why}")
 

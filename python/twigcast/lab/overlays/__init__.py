@@ -4,5 +4,5 @@
 - ``journal``, ``counters``, ``trace``, ``checkers``: what happened, how much of it, and whether it was right
 - ``chord``, ``codd``, ``onyx``: scenarios and measures of each network
 - ``simulate``, ``options``, ``commands``: ``twigcast overlay simulate``
-- ``draw``, ``illustrate``: rings, trees and loads as SVG
+- ``draw``, ``illustrate``: rings, trees, maps and loads as SVG, by matplotlib
 """

@@ -1,21 +1,22 @@
-"""Checkers: read a journal and a trace, and say what went wrong. An empty answer means that nothing did."""
+"""Checkers, which read a journal and a trace and return what went wrong; nothing, if the run was right."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from twigcast.lab.overlays.journal import Entry, Fate, Journal
 from twigcast.lab.overlays.trace import TraceStep
-from twigcast.overlay.chord.identifiers import distance
-from twigcast.overlay.chord.messages import Notification, Published, RingFailure, Subscribed
+from twigcast.overlay.chord.messages import Notification, Published, Subscribed
 from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.table import distance
 from twigcast.overlay.core import Address
 
 
 class Violation(NamedTuple):
-    """Something that must not happen, with when, where and what."""
+    """A violation: what must not have happened, when and where."""
 
     rule: str
     time: float
@@ -23,37 +24,73 @@ class Violation(NamedTuple):
     what: str
 
 
-class _Life:
+class _Interest(NamedTuple):
+    """What an application asked for under a key, from one step of the trace to the next one that ends it."""
+
+    node: Address
+    key: str
+    query: Any
+    begin: float
+    end: float
+
+
+class _Run:
     """What a trace and a journal say of subscriptions and publications."""
 
     def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
-        self.gone = {step.node: step.time for step in trace if step.what in ("crash", "leave")}
-        self.queries: dict[tuple[Address, str], Any] = {}
-        self.asked_out: dict[tuple[Address, str], float] = {}
-        for step in trace:
-            if step.what == "subscribe":
-                self.queries[step.node, step.argument[0]] = step.argument[1]
-            elif step.what == "unsubscribe":
-                self.asked_out.setdefault((step.node, step.argument), step.time)
-        self.confirmed: dict[tuple[Address, str], float] = {}
-        self.withdrawn: dict[tuple[Address, str], float] = {}
-        self.notified: Counter[tuple[Address, str, str]] = Counter()
-        self.published: set[str] = set()
-        self.abandoned: list[Entry] = []
+        self.interests: list[_Interest] = []
+        #: By node, when it left, or crashed, the last time.
+        self.gone: dict[Address, float] = {}
+        self._read(trace)
+        self.confirmed: dict[tuple[Address, str], list[float]] = defaultdict(list)
+        self.notified: dict[tuple[Address, str, Address, str], list[float]] = defaultdict(list)
+        self.published: dict[tuple[Address, str], float] = {}
+        self.failed: set[tuple[Address, str, Address, str]] = set()
         for entry in journal.delivered():
             self._note(entry)
 
+    def _read(self, trace: Sequence[TraceStep]) -> None:
+        open_ones: dict[tuple[Address, str], tuple[Any, float]] = {}
+        for step in trace:
+            ended: list[tuple[Address, str]] = []
+            if step.what == "subscribe":
+                ended = [(step.node, step.argument[0])]
+                # The query that a key has already goes on.
+                if open_ones.get(ended[0], (None, 0.0))[0] == step.argument[1]:
+                    continue
+            elif step.what == "unsubscribe":
+                ended = [(step.node, step.argument)]
+            elif step.what in ("crash", "leave"):
+                self.gone[step.node] = step.time
+                # A node that leaves is notified until its farewells are out.
+                ended = [key for key in open_ones if key[0] == step.node and step.what == "crash"]
+            for key in ended:
+                if key in open_ones:
+                    query, begin = open_ones.pop(key)
+                    self.interests.append(_Interest(*key, query, begin, step.time))
+            if step.what == "subscribe":
+                open_ones[ended[0]] = step.argument[1], step.time
+        self.interests.extend(_Interest(*key, *one, math.inf) for key, one in open_ones.items())
+
     def _note(self, entry: Entry) -> None:
-        item = entry.item
-        if isinstance(item, Subscribed):
-            position = self.confirmed if item.present else self.withdrawn
-            position.setdefault((entry.receiver, item.subscription.key), entry.time)
+        item, node = entry.item, entry.receiver
+        if isinstance(item, Subscribed) and item.present:
+            self.confirmed[node, item.subscription.key].append(entry.time)
         elif isinstance(item, Notification):
-            self.notified[entry.receiver, item.key, item.name] += 1
+            self.notified[node, item.key, item.publisher, item.name].append(entry.time)
         elif isinstance(item, Published):
-            self.published.add(item.name)
-        elif isinstance(item, RingFailure):
-            self.abandoned.append(entry)
+            self.published[node, item.name] = entry.time
+            self.failed.update((subscriber, key, node, item.name) for subscriber, key in item.failed)
+
+    def is_due(self, interest: _Interest, step: TraceStep) -> bool:
+        """Returns whether an interest was confirmed before a publication, and it and the publisher last to the end."""
+        confirmed = self.confirmed[interest.node, interest.key]
+        return (
+            interest.end == math.inf
+            and self.gone.get(interest.node, -math.inf) <= interest.begin
+            and any(interest.begin <= time < step.time for time in confirmed)
+            and self.gone.get(step.node, -math.inf) < step.time
+        )
 
 
 def check_notifications(
@@ -66,41 +103,41 @@ def check_notifications(
 
     Args:
         journal: What happened; must have been kept.
-        trace: What was asked for. The argument of a publication has a `name`.
+        trace: The steps of the run. The argument of a publication has a `name`, by which its publisher knows it.
         matches: The oracle: does this query match this message?
         settled: Whether messages published at a time must reach everybody (false during a partition).
 
     Returns:
         `lost`: a subscription was confirmed before the message was published, its subscriber and the publisher live
-        to the end, it was not withdrawn, and nothing arrived. `doubled`: the application heard twice. `false`: the
-        query does not match, or had been withdrawn for good before. `incomplete`: a publication was not confirmed.
+        to the end, it was not withdrawn or replaced, nothing arrived, and the publisher was not told of a failure.
+        `doubled`: the application got it twice. `false`: the query that the key had at that time does not match, or it
+        had none. `incomplete`: a publication was not confirmed.
     """
-    life = _Life(journal, trace)
+    run = _Run(journal, trace)
     violations: list[Violation] = []
-    for step in trace:
-        if step.what != "publish":
-            continue
-        message = step.argument
-        for (node, key), query in life.queries.items():
-            count = life.notified[node, key, message.name]
-            matching = matches(query, message)
+    messages = {(step.node, step.argument.name): step.argument for step in trace if step.what == "publish"}
+    for (node, key, publisher, name), times in run.notified.items():
+        of_key = [interest for interest in run.interests if (interest.node, interest.key) == (node, key)]
+        for interest in of_key:
+            count = sum(interest.begin <= time <= interest.end for time in times)
             if count > 1:
-                violations.append(Violation("doubled", step.time, node, f"{key} of {message.name}, {count} times"))
-            withdrawn = life.withdrawn.get((node, key))
-            if count and (not matching or (withdrawn is not None and withdrawn < step.time)):
-                violations.append(Violation("false", step.time, node, f"{key} {query} of {message.name}"))
-            requested = (
-                matching
-                and life.confirmed.get((node, key), float("inf")) < step.time
-                and (node, key) not in life.asked_out
-                and node not in life.gone
-                and step.node not in life.gone
-                and settled(step.time)
-            )
-            if requested and not count:
-                violations.append(Violation("lost", step.time, node, f"{key} {query} of {message.name}"))
-        if step.node not in life.gone and message.name not in life.published and settled(step.time):
-            violations.append(Violation("incomplete", step.time, step.node, message.name))
+                violations.append(Violation("doubled", times[-1], node, f"{key} of {name}, {count} times"))
+        violations.extend(
+            Violation("false", time, node, f"{key} of {name}")
+            for time in times
+            if not any(i.begin <= time <= i.end and matches(i.query, messages[publisher, name]) for i in of_key)
+        )
+    for step in trace:
+        if step.what != "publish" or not settled(step.time):
+            continue
+        name = step.argument.name
+        for interest in run.interests:
+            if run.is_due(interest, step) and matches(interest.query, step.argument):
+                way = interest.node, interest.key, step.node, name
+                if way not in run.failed and not any(time >= interest.begin for time in run.notified.get(way, ())):
+                    violations.append(Violation("lost", step.time, interest.node, f"{interest.key} of {name}"))
+        if run.gone.get(step.node, -math.inf) < step.time and run.published.get((step.node, name), -1) < step.time:
+            violations.append(Violation("incomplete", step.time, step.node, name))
     return violations
 
 
@@ -130,7 +167,7 @@ def check_ring(peers: Iterable[Peer]) -> list[Violation]:
 
 
 def check_copies(peers: Iterable[Peer], replicas: int) -> list[Violation]:
-    """Checks whether each state that somebody owns is held by its owner and the next peers on the ring."""
+    """Checks whether each state that has an owner is held by this owner and the next peers on the ring."""
     ordered = sorted(peers, key=lambda peer: peer.ref.identifier)
     violations: list[Violation] = []
     for index, peer in enumerate(ordered):

@@ -18,16 +18,11 @@ from twigcast.lab.overlays.options import PROTOCOLS, SimulatedProtocol, Simulati
 if TYPE_CHECKING:
     from twigcast.lab.overlays.simulate import Report
 
-app = typer.Typer(no_args_is_help=True, help="Networks of peers: run them in the simulator.")
+app = typer.Typer(no_args_is_help=True, help="Networks of peers: run a node of one, or simulate one.")
 simulations = typer.Typer(no_args_is_help=True, help="Simulate a network, print its measures, draw it.")
 app.add_typer(simulations, name="simulate")
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the drawings (SVG) and the measures.")]
-
-
-def register(parent: typer.Typer) -> None:
-    """Add ``overlay`` to the command line."""
-    parent.add_typer(app, name="overlay")
 
 
 def _add_command(name: str, protocol: SimulatedProtocol) -> None:
@@ -68,7 +63,7 @@ def _show(run: Callable[[], Report], output: Path | None, journal: bool) -> None
         if output is not None:
             _write(report, output)
     except ModuleNotFoundError as error:
-        raise _fail(MissingExtra(error.name or "pyroaring", "overlay")) from error
+        raise _fail(MissingExtra(error.name or "pyroaring", "lab")) from error
     except (TwigcastError, OSError) as error:
         raise _fail(error) from error
 

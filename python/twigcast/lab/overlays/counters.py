@@ -36,13 +36,6 @@ class Counters:
             totals[_traffic_of(kind)] += count
         return dict(totals)
 
-    def bytes_by_traffic(self) -> dict[str, int]:
-        """Returns the bytes sent over the network by kind of traffic."""
-        totals: Counter[str] = Counter()
-        for kind, count in self.bytes.items():
-            totals[_traffic_of(kind)] += count
-        return dict(totals)
-
 
 def _traffic_of(kind: Any) -> str:
     return str(getattr(kind, "traffic", "other"))

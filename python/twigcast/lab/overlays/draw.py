@@ -1,59 +1,64 @@
-"""Drawings of overlays as SVG: a ring with fingers, a tree, and how the load is spread. No library is needed."""
+"""Drawings of overlays as SVG, by matplotlib: rings with fingers, trees, maps, and how the load is spread."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Any
 
-#: Colour of nodes without load, and of the most heavily loaded ones.
-_COLD, _HOT = (225, 232, 240), (196, 60, 48)
-_LINE = "#8a97a6"
-_TEXT = "#26323f"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-class Spot(NamedTuple):
-    """A node in a drawing."""
-
-    x: float
-    y: float
-    load: float
-    label: str
+_LINE, _TEXT, _MARK = "#8a97a6", "#26323f", "#c43c30"
+#: Nodes are shaded from light to dark, by the square root of their load: many have little, few have much.
+_SHADES = "YlOrRd"
+#: Nodes of a ring up to which each has its label.
+_LABELLED_MAX = 40
+#: Equal drawings have equal texts: no date, no random ids, and text as text.
+_STYLE = {"svg.hashsalt": "twigcast", "svg.fonttype": "none", "font.size": 9, "text.color": _TEXT}
 
 
-def _shade(share: float) -> str:
-    share = math.sqrt(max(0.0, min(1.0, share)))
-    parts = (round(cold + (hot - cold) * share) for cold, hot in zip(_COLD, _HOT, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in parts)
+def _page(width: float, height: float, title: str) -> tuple[Figure, Axes]:
+    """Returns a figure of so many inches with one pair of axes, which are hidden."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=10)
+    axes.set_axis_off()
+    return figure, axes
 
 
-def _page(width: float, height: float, title: str, body: Iterable[str]) -> str:
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-            f'width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" font-size="11" role="img">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="100%" height="100%" fill="#ffffff"/><text x="12" y="20" font-size="14" '
-            f'fill="{_TEXT}">{escape(title)}</text>',
-            *body,
-            "</svg>\n",
-        ]
+def _svg(figure: Figure) -> str:
+    import matplotlib as mpl
+
+    out = io.StringIO()
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # its keys are literals
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    # Without the spaces at the ends of lines.
+    return "\n".join(line.rstrip() for line in text[text.index("<svg") :].splitlines()) + "\n"
+
+
+def _nodes(axes: Axes, points: Sequence[tuple[float, float]], loads: Sequence[float], unit: str, **more: Any) -> None:
+    """Draws nodes shaded by load, with the scale of the shades."""
+    from matplotlib.colors import PowerNorm
+
+    most = more.pop("most", None) or max(loads, default=0.0) or 1.0
+    xs, ys = zip(*points, strict=True)
+    nodes = axes.scatter(
+        xs, ys, c=loads, cmap=_SHADES, norm=PowerNorm(0.5, 0.0, most), edgecolors=_TEXT, linewidths=0.6, **more
     )
+    nodes.set(gid="nodes", zorder=3)
+    axes.figure.colorbar(nodes, ax=axes, shrink=0.6, label=unit, format="%.4g")
 
 
-def _spots(spots: Sequence[Spot], radius: float) -> Iterable[str]:
-    most = max((spot.load for spot in spots), default=0.0) or 1.0
-    for spot in spots:
-        yield (
-            f'<circle cx="{spot.x:.1f}" cy="{spot.y:.1f}" r="{radius:.1f}" fill="{_shade(spot.load / most)}" '
-            f'stroke="{_LINE}"><title>{escape(spot.label)}</title></circle>'
-        )
+def _lines(axes: Axes, lines: Sequence[tuple[tuple[float, float], tuple[float, float]]], **more: Any) -> None:
+    from matplotlib.collections import LineCollection
 
-
-def _line(start: Spot, end: Spot, *, dashed: bool = False) -> str:
-    dash = ' stroke-dasharray="4 3"' if dashed else ""
-    return f'<line x1="{start.x:.1f}" y1="{start.y:.1f}" x2="{end.x:.1f}" y2="{end.y:.1f}" stroke="{_LINE}"{dash}/>'
+    axes.add_collection(LineCollection(lines, **{"colors": _LINE, "linewidths": 0.8, **more}))
 
 
 def draw_ring(
@@ -63,88 +68,102 @@ def draw_ring(
     *,
     title: str,
     labels: Sequence[str] = (),
+    unit: str = "load",
 ) -> str:
     """Draws a ring of nodes at their positions, shaded by load, with some links across it.
 
     Args:
-        positions: Place of every node on the circle, from 0 to 1, clockwise from the top.
-        loads: Load of every node.
+        positions: Position of each node on the circle, from 0 to 1, clockwise from the top.
+        loads: Load of each node.
         links: Pairs of node numbers, for instance the fingers of one node.
         title: Heading.
-        labels: What to say of every node when it is pointed at; written beside it where there are few.
+        labels: Labels of the nodes, written beside them if there are at most 40.
+        unit: What is shaded.
     """
-    size, radius = 520.0, 205.0
-    center = size / 2 + 10
-    names = labels or [f"node {number}" for number in range(len(positions))]
-    spots = []
-    for position, load, name in zip(positions, loads, names, strict=True):
-        angle = 2 * math.pi * position - math.pi / 2
-        spots.append(Spot(center + radius * math.cos(angle), center + radius * math.sin(angle), load, name))
-    body = [f'<circle cx="{center}" cy="{center}" r="{radius}" fill="none" stroke="{_LINE}"/>']
-    body += [_line(spots[a], spots[b], dashed=True) for a, b in links]
-    body += _spots(spots, 11 if len(spots) <= 40 else 4)
-    if len(spots) <= 40:
-        for spot in spots:
-            away = 1 + 26 / radius
-            x, y = center + (spot.x - center) * away, center + (spot.y - center) * away
-            body.append(
-                f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="{_TEXT}">{escape(spot.label)}</text>'
-            )
-    return _page(size + 20, size + 20, title, body)
+    from matplotlib.patches import Circle
+
+    figure, axes = _page(6.4, 5.6, title)
+    axes.set_aspect("equal")
+    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3))
+    axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=_LINE, linewidth=0.8))
+    points = [_at(position) for position in positions]
+    _lines(axes, [(points[one], points[other]) for one, other in links], linestyles="dashed")
+    _nodes(axes, points, loads, unit, s=90 if len(points) <= _LABELLED_MAX else 20)
+    if len(points) <= _LABELLED_MAX:
+        for point, label, apart in zip(points, labels, _spread(positions), strict=False):
+            x, y = _at(apart, 1.2)
+            _lines(axes, [(_at(apart, 1.13), point)], linewidths=0.4)
+            axes.text(x, y, label, ha="center", va="center")
+    return _svg(figure)
 
 
-def draw_tree(parents: Mapping[int, int], loads: Mapping[int, float], *, root: int, title: str) -> str:
+def _at(position: float, radius: float = 1.0) -> tuple[float, float]:
+    angle = 2 * math.pi * position
+    return radius * math.sin(angle), radius * math.cos(angle)
+
+
+def _spread(positions: Sequence[float]) -> list[float]:
+    """Returns positions for labels, near those of the nodes but far enough from each other to be read."""
+    order = sorted(range(len(positions)), key=lambda number: positions[number])
+    places = [positions[number] for number in order]
+    least = min(0.024, 0.95 / max(1, len(places)))
+    for _ in range(500):
+        for index in range(len(places)):
+            following = (index + 1) % len(places)
+            missing = least - (places[following] - places[index] + (following == 0))
+            if missing > 1e-6:
+                places[index] -= missing / 2
+                places[following] += missing / 2
+    spread = [0.0] * len(positions)
+    for number, place in zip(order, places, strict=True):
+        spread[number] = place
+    return spread
+
+
+def draw_tree(
+    parents: Mapping[int, int],
+    loads: Mapping[int, float],
+    *,
+    root: int,
+    title: str,
+    unit: str = "overhead",
+    most: float | None = None,
+) -> str:
     """Draws a tree, layer by layer, shaded by load.
 
     Args:
-        parents: Parent of every node but the root.
-        loads: Load of every node, for instance its overhead.
+        parents: Parent of each node but the root.
+        loads: Load of each node, for instance its overhead.
         root: The root.
         title: Heading.
+        unit: What is shaded.
+        most: The load with the darkest shade, so that several trees can be compared; by default the greatest one.
     """
     children: dict[int, list[int]] = {}
     for node, parent in sorted(parents.items()):
         children.setdefault(parent, []).append(node)
-    leaves = _leaves(children, root)
-    step = max(6.0, min(40.0, 1100.0 / max(1, leaves)))
-    spots: dict[int, Spot] = {}
-    _position(children, root, 0, [20.0], step, loads, spots)
-    body = [_line(spots[parent], spots[node]) for node, parent in parents.items() if node in spots and parent in spots]
-    body += _spots(list(spots.values()), max(3.0, min(10.0, step / 2.5)))
-    width = max(spot.x for spot in spots.values()) + 30
-    height = max(spot.y for spot in spots.values()) + 30
-    return _page(max(width, 240), height, title, body)
-
-
-def _leaves(children: Mapping[int, Sequence[int]], root: int) -> int:
-    count, frontier = 0, [root]
-    while frontier:
-        below = children.get(frontier.pop(), ())
-        count += not below
-        frontier.extend(below)
-    return count
+    points: dict[int, tuple[float, float]] = {}
+    leaves = _position(children, root, 0, 0, points)
+    depth = -min(y for _, y in points.values())
+    figure, axes = _page(max(4.0, min(14.0, 1.5 + 0.22 * leaves)), 1.3 + 0.7 * depth, title)
+    axes.margins(0.05, 0.1)
+    links = [(points[parent], points[node]) for node, parent in parents.items() if node in points and parent in points]
+    _lines(axes, links)
+    shades = [loads.get(node, 0.0) for node in points]
+    _nodes(axes, list(points.values()), shades, unit, most=most, s=max(8.0, min(90.0, 4_000 / max(1, leaves))))
+    return _svg(figure)
 
 
 def _position(
-    children: Mapping[int, Sequence[int]],
-    node: int,
-    depth: int,
-    cursor: list[float],
-    step: float,
-    loads: Mapping[int, float],
-    spots: dict[int, Spot],
-) -> float:
-    """Leaves from left to right; a parent in the middle above its children."""
+    children: Mapping[int, Sequence[int]], node: int, depth: int, leaves: int, points: dict[int, tuple[float, float]]
+) -> int:
+    """Positions leaves from left to right, and a parent in the middle above its children. Returns the leaves so far."""
     below = children.get(node, ())
-    if below:
-        xs = [_position(children, child, depth + 1, cursor, step, loads, spots) for child in below]
-        x = (xs[0] + xs[-1]) / 2
-    else:
-        x = cursor[0]
-        cursor[0] += step
-    load = loads.get(node, 0.0)
-    spots[node] = Spot(x, 50 + 60 * depth, load, f"node {node}: {load:.3g}")
-    return x
+    for child in below:
+        leaves = _position(children, child, depth + 1, leaves, points)
+    x = (points[below[0]][0] + points[below[-1]][0]) / 2 if below else float(leaves)
+    points[node] = (x, -float(depth))
+    return leaves + (not below)
 
 
 def draw_load(curves: Mapping[str, Sequence[float]], *, title: str, unit: str = "share of the load") -> str:
@@ -155,27 +174,15 @@ def draw_load(curves: Mapping[str, Sequence[float]], *, title: str, unit: str = 
         title: Heading.
         unit: What the vertical axis shows.
     """
-    width, height, left, top = 560.0, 320.0, 60.0, 40.0
-    colours = ("#2f5d8a", "#c43c30", "#3f8f5f", "#8a5fa8", "#b8862b")
-    ranked = {name: sorted(loads, reverse=True) for name, loads in curves.items()}
-    most = max((loads[0] for loads in ranked.values() if loads), default=1.0) or 1.0
-    body = [
-        f'<path d="M{left} {top} V{height} H{width}" fill="none" stroke="{_TEXT}"/>',
-        f'<text x="{left - 6}" y="{top + 4}" text-anchor="end" fill="{_TEXT}">{most:.3g}</text>',
-        f'<text x="{left - 6}" y="{height}" text-anchor="end" fill="{_TEXT}">0</text>',
-        f'<text x="{width}" y="{height + 18}" text-anchor="end" fill="{_TEXT}">nodes, heaviest first</text>',
-        f'<text x="{left}" y="{height + 18}" fill="{_TEXT}">{escape(unit)}</text>',
-    ]
-    for number, (name, loads) in enumerate(ranked.items()):
-        colour = colours[number % len(colours)]
-        span = max(1, len(loads) - 1)
-        points = " ".join(
-            f"{left + (width - left) * rank / span:.1f},{height - (height - top) * load / most:.1f}"
-            for rank, load in enumerate(loads)
-        )
-        body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6"/>')
-        body.append(f'<text x="{width - 170}" y="{top + 14 * number}" fill="{colour}">{escape(name)}</text>')
-    return _page(width + 20, height + 30, title, body)
+    figure, axes = _page(6.4, 3.8, title)
+    axes.set_axis_on()
+    for name, loads in curves.items():
+        axes.plot(range(1, len(loads) + 1), sorted(loads, reverse=True), label=name)
+    axes.set(xlabel="nodes, heaviest first", ylabel=unit)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return _svg(figure)
 
 
 def draw_map(
@@ -185,6 +192,7 @@ def draw_map(
     *,
     title: str,
     marked: Collection[int] = (),
+    unit: str = "messages received",
 ) -> str:
     """Draws nodes on a map, and what flows over their links.
 
@@ -193,26 +201,23 @@ def draw_map(
         loads: Of the nodes.
         flows: By link; the more, the broader it is drawn.
         title: Heading.
-        marked: Nodes to be told apart.
+        marked: Sources, which get a ring.
+        unit: What is shaded.
     """
-    side, left, top = 560.0, 30.0, 50.0
-    points = [(left + side * x, top + side * y) for x, y in positions]
+    figure, axes = _page(6.4, 5.6, title)
+    axes.set_aspect("equal")
+    axes.margins(0.05)
     most = max(flows.values(), default=0.0) or 1.0
-    body = []
-    for (one, other), flow in sorted(flows.items()):
-        (x1, y1), (x2, y2) = points[one], points[other]
-        body.append(
-            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{_TEXT}" '
-            f'stroke-width="{0.4 + 5 * flow / most:.2f}" stroke-opacity="{0.25 if not flow else 0.7}"/>'
-        )
-    radius = max(2.5, min(9.0, 60 / max(1, len(points)) ** 0.5))
-    body += [
-        f'<circle cx="{points[node][0]:.1f}" cy="{points[node][1]:.1f}" r="{radius + 4:.1f}" fill="none" '
-        f'stroke="#c43c30" stroke-width="1.6"/>'
-        for node in sorted(marked)
-    ]
-    spots = [
-        Spot(x, y, load, f"node {n}: {load:.3g}") for n, ((x, y), load) in enumerate(zip(points, loads, strict=True))
-    ]
-    body += _spots(spots, radius)
-    return _page(side + 2 * left, side + top + 30, title, body)
+    links = sorted(flows)
+    _lines(
+        axes,
+        [(positions[one], positions[other]) for one, other in links],
+        colors=[_LINE if flows[link] else "#d5dbe2" for link in links],
+        linewidths=[0.5 + 6 * flows[link] / most for link in links],
+    )
+    _nodes(axes, positions, loads, unit, s=max(15.0, min(90.0, 3_000 / max(1, len(positions)))))
+    if marked:
+        xs, ys = zip(*(positions[node] for node in sorted(marked)), strict=True)
+        axes.scatter(xs, ys, s=260, facecolors="none", edgecolors=_MARK, linewidths=1.6, label="source")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), frameon=False)
+    return _svg(figure)

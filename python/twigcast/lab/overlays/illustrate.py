@@ -28,8 +28,9 @@ def published_ring() -> str:
         [position / 64 for position in positions],
         [0.0, 3.0, 4.0, 0.0, 2.0, 0.0],
         fingers,
-        title="Six peers on a circle of 64 places: fingers of peer 3, shaded by transitions stored",
+        title="Six peers on a circle of 64 positions, and the fingers of peer 3",
         labels=[str(position) for position in positions],
+        unit="transitions stored",
     )
 
 
@@ -39,21 +40,39 @@ def filtering_load() -> dict[str, str]:
     return {"ring.svg": plain.drawings["ring.svg"], "ring-load.svg": plain.drawings["load.svg"]}
 
 
-def cooperative_tree(*, reorganise: bool) -> tuple[CoddRun, str]:
-    """Draws a tree of forty nodes after a thousand documents."""
-    model = InterestModel(InterestShape(40, classes=8), 5)
+def cooperative_tree(*, reorganise: bool) -> CoddRun:
+    """Returns a tree of forty nodes after three thousand documents."""
+    model = InterestModel(InterestShape(40, classes=8), 3)
     run = start_run(model, CoddSettings(fan_out=3, reorganise=reorganise, reorganise_after=30))
-    items = model.items(1000)
+    items = model.items(3000)
     for address in range(1, 41):
         run.add(address, address - 1)
         run.simulator.run(until=run.simulator.now + 1)
         for item in islice(items, 1):
             run.publish(item)
     run.stream(items)
-    parents = {node.address: node.parent for node in run.nodes}
-    overheads = {node.address: node.overhead() for node in run.nodes}
-    how = "with" if reorganise else "without"
-    return run, draw_tree(parents, overheads, root=0, title=f"40 nodes {how} reorganisation, shaded by overhead")
+    return run
+
+
+def cooperative_trees() -> dict[str, str]:
+    """Draws one stream in two trees, with reorganisation and without, and the overhead of their nodes."""
+    runs = {how: cooperative_tree(reorganise=how == "with") for how in ("without", "with")}
+    overheads = {how: {node.address: node.overhead() for node in run.nodes} for how, run in runs.items()}
+    most = max(max(loads.values()) for loads in overheads.values())
+    drawn = {}
+    for how, run in runs.items():
+        mean = sum(overheads[how].values()) / len(run.nodes)
+        drawn[f"tree-{how}.svg"] = draw_tree(
+            {node.address: node.parent for node in run.nodes},
+            overheads[how],
+            root=0,
+            title=f"40 nodes {how} reorganisation: mean overhead {mean:.0%}",
+            unit="overhead",
+            most=most,
+        )
+    curves = {f"{how} reorganisation": list(loads.values()) for how, loads in overheads.items()}
+    drawn["tree-overhead.svg"] = draw_load(curves, title="Overhead of the 40 nodes", unit="overhead")
+    return drawn
 
 
 def broker_flows() -> dict[str, str]:
@@ -69,20 +88,7 @@ def broker_flows() -> dict[str, str]:
 
 def drawings() -> dict[str, str]:
     """Returns all diagrams, by file name."""
-    still, before = cooperative_tree(reorganise=False)
-    moving, after = cooperative_tree(reorganise=True)
-    curves = {
-        "without reorganisation": [node.overhead() for node in still.nodes],
-        "with reorganisation": [node.overhead() for node in moving.nodes],
-    }
-    return {
-        "published-ring.svg": published_ring(),
-        **filtering_load(),
-        **broker_flows(),
-        "tree-without.svg": before,
-        "tree-with.svg": after,
-        "tree-overhead.svg": draw_load(curves, title="Overhead of the 40 nodes", unit="overhead"),
-    }
+    return {"published-ring.svg": published_ring(), **filtering_load(), **broker_flows(), **cooperative_trees()}
 
 
 def main(folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from twigcast.overlay.core import Address
@@ -61,7 +61,7 @@ class Journal:
         if self.keep:
             self.entries.append(Entry(time, fate, sender, receiver, item))
         if self._hash is not None:
-            self._hash.update(repr((time, fate, sender, receiver, item)).encode("utf-8", "surrogatepass"))
+            self._fold(self._hash, Entry(time, fate, sender, receiver, item))
 
     def digest(self) -> str:
         """Returns the hexadecimal digest of all entries so far.
@@ -72,8 +72,12 @@ class Journal:
             return self._hash.hexdigest()
         whole = hashlib.blake2b(digest_size=16)
         for entry in self.entries:
-            whole.update(repr(tuple(entry)).encode("utf-8", "surrogatepass"))
+            self._fold(whole, entry)
         return whole.hexdigest()
+
+    @staticmethod
+    def _fold(whole: hashlib.blake2b, entry: Entry) -> None:
+        whole.update(f"{tuple(entry[:4])} {text_of(entry.item)}".encode("utf-8", "surrogatepass"))
 
     def delivered(self) -> Iterator[Entry]:
         """Yields the items that reached applications, in order of time."""
@@ -83,6 +87,20 @@ class Journal:
         """Writes the kept entries as JSON lines: time, fate, sender, receiver, kind, item as text."""
         for line in as_lines(self.entries):
             file.write(line + "\n")
+
+
+def text_of(item: Any) -> str:
+    """Returns an item as text, which is the same in every process: the members of sets are in order."""
+    text = repr(item)
+    if "{" not in text:
+        return text
+    if isinstance(item, (frozenset, set)):
+        return "{" + ", ".join(sorted(map(text_of, item))) + "}"
+    if isinstance(item, tuple):
+        return f"{type(item).__name__}({', '.join(map(text_of, item))})"
+    if isinstance(item, Mapping):
+        return "{" + ", ".join(sorted(f"{text_of(key)}: {text_of(value)}" for key, value in item.items())) + "}"
+    return text
 
 
 def as_lines(entries: Iterable[Entry]) -> Iterator[str]:
@@ -95,6 +113,6 @@ def as_lines(entries: Iterable[Entry]) -> Iterator[str]:
                 "sender": entry.sender,
                 "receiver": entry.receiver,
                 "kind": type(entry.item).__name__,
-                "item": repr(entry.item),
+                "item": text_of(entry.item),
             }
         )

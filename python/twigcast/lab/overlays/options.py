@@ -57,7 +57,7 @@ class OnyxOptions(SimulationOptions):
     publications: Annotated[int, typer.Option(help="Messages.")] = 200
     sources: Annotated[int, typer.Option(help="Brokers at which they are published.")] = 5
     locality: Annotated[
-        float, typer.Option(help="Share of the subscriptions that ask for what nearby sources publish.")
+        float, typer.Option(help="Share of the subscriptions that are interested in nearby sources.")
     ] = 0.5
     churn: Annotated[float, typer.Option(help="Share of the subscriptions that are replaced during the run.")] = 0.0
     cuts: Annotated[int, typer.Option(help="Links that are cut for a while.")] = 0

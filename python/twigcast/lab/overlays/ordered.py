@@ -1,11 +1,11 @@
 """Links that keep order, over a network that loses, doubles and reorders: what TCP is to a real driver.
 
-A protocol that needs ordered links is written against :class:`LinkedNode`: it is told when a link to a neighbour comes
-up or goes down, and that messages on one link arrive in order, each once, or the link goes down. :class:`OrderedNode`
-gives it that on top of a lossy simulated network. Each side of a link draws a *session* number; a link is up between
-two given sessions and never between others. Messages are numbered within it, acknowledged cumulatively and repeated;
-a side that gives up ends its session, and the other learns of it from the number of the next. An idle link is probed,
-so that a neighbour that fell silent is found out.
+A protocol that needs ordered links is written against :class:`LinkedNode`: its methods are called when a link to a
+neighbour comes up or goes down; messages on one link arrive in order, each once, or the link goes down.
+:class:`OrderedNode` provides that on top of a lossy simulated network. Each side of a link draws a *session* number. A
+link is up between two sessions, and never between others. Its messages are numbered, acknowledged cumulatively and
+repeated. A side that gives up ends its session, and the other notices it by the next session number. An idle link is
+probed, so that a silent neighbour is noticed.
 
 On a network without faults all of that can be left out (`perfect`): links are up from the start, and messages are sent
 as they are; latencies must then be constant for each pair.
@@ -41,7 +41,7 @@ class LinkedNode(Protocol):
         """Runs a timer that was set earlier."""
 
 
-@carries(Traffic.CONTROL, content=25)
+@carries(Traffic.CONTROL, 25)
 class Open(NamedTuple):
     """Offer of a session.
 
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
         return int(self.message.size_bytes()) + 32
 
 
-@carries(Traffic.CONTROL, content=32)
+@carries(Traffic.CONTROL, 32)
 class Taken(NamedTuple):
     """All pieces below `next` have arrived."""
 
@@ -83,7 +83,7 @@ class Taken(NamedTuple):
     next: int
 
 
-@carries(Traffic.CONTROL, content=0)
+@carries(Traffic.CONTROL, 0)
 class Probe(NamedTuple):
     """A piece without content."""
 
@@ -169,7 +169,7 @@ class OrderedNode(ProtocolNode):
             self._act(self.inner.link_down(neighbour, self.now))
 
     def reset(self, neighbour: Address) -> None:
-        """Begins a link anew: the inner node has refused what came over it, and counts it as down."""
+        """Restarts a link: the inner node has refused a message of it, and counts it as down."""
         end = self._ends.get(neighbour)
         if end is not None and not self.settings.perfect:
             self._renew(neighbour, end)

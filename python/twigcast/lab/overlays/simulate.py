@@ -238,7 +238,7 @@ class _ChordSimulation:
             "subscriptions confirmed": self.confirmed,
             "indexing hops": self.indexing_messages,
             "messages published": len(self.visits),
-            "publications confirmed": self.complete if self.settings.confirm else "not asked for",
+            "publications confirmed": self.complete if self.settings.confirm else "not requested",
             "given up": self.abandoned,
             "notifications": len(self.notified),
             "logical messages a publication": sum(map(len, self.visits.values())) / messages,
@@ -273,8 +273,9 @@ def ring_of(peers: list[Peer], loads: list[float], simulator: Simulator) -> str:
         [peer.ref.identifier / circle for peer in peers],
         [loads[simulator.host_of(peer.address)] for peer in peers],
         [(0, numbers[address]) for address in fingers],
-        title=f"{len(peers)} places on the ring, and the fingers of node {peers[0].address}",
+        title=f"{len(peers)} positions on the ring, and the fingers of node {peers[0].address}",
         labels=[str(peer.address) for peer in peers],
+        unit="filtering load",
     )
 
 
@@ -283,7 +284,7 @@ def simulate_codd(options: CoddOptions) -> Report:
 
     Raises:
         ImpossibleSetting: A number makes no sense.
-        MissingExtra: The package of the extra `overlay` is not installed.
+        MissingExtra: The package of the extra `lab` is not installed.
     """
     _check_counts(options, documents=options.documents)
     _check_crashes(options)
@@ -307,7 +308,7 @@ def simulate_codd(options: CoddOptions) -> Report:
     parents, loads = simulation.tree()
     overheads = [load for load in loads.values() if load]
     report.drawings = {
-        "tree.svg": draw_tree(parents, loads, root=0, title=f"{len(parents)} nodes, shaded by overhead"),
+        "tree.svg": draw_tree(parents, loads, root=0, title=f"{len(parents)} nodes"),
         "load.svg": draw_load({"overhead": overheads or [0.0]}, title="Overhead of the nodes", unit="overhead"),
     }
     watch.note(report, simulation.run.simulator.counters.events, options.nodes)

@@ -92,6 +92,10 @@ class Simulator:
         self._births[node.address] = self._births.get(node.address, 0) + 1
         self.apply(node.address, node.drain())
 
+    def next_life(self, address: Address) -> int:
+        """Returns the incarnation of the next node to be added at an address: how many there were before."""
+        return self._births.get(address, 0)
+
     def remove(self, address: Address) -> None:
         """Removes a node, as a crash does: what it has sent is still under way, what is sent to it is dropped."""
         if self.nodes.pop(address, None) is None:

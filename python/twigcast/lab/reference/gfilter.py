@@ -116,7 +116,7 @@ class GFilter(Algorithm):
         parts = [*(path.steps for path in step.nested_paths), *([rest] if rest else [])]
         continuations = tuple((part[0].axis, self._suffix(part)) for part in parts)
         if not self._keep_results:
-            # `[b][b]` asks no more than `[b]`; but it has more results.
+            # `[b][b]` matches like `[b]`, but has more results.
             continuations = tuple(dict.fromkeys(continuations))
         conditions = tuple(predicate for predicate in step.predicates if not isinstance(predicate, NestedPath))
         test = LocationStep("/", step.name, conditions)

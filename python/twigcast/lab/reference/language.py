@@ -199,7 +199,7 @@ class LocationStep:
         return predicate.holds(element)
 
     def conditions_hold(self, element: Element) -> bool:
-        """Returns whether all conditions hold. If one is blocking, this is asked at the end tag."""
+        """Returns whether all conditions hold. If one is blocking, this is called at the end tag."""
         return all(self.holds(index, element) for index in self.conditions)
 
     def _position(self, index: int, element: Element) -> int:
@@ -315,7 +315,7 @@ class _Translation:
         return PathQuery((*steps[:-1], replace(last, predicates=(*last.predicates, predicate))))
 
     def _value(self, step: algebra.Step, test: Test | None) -> ValuePredicate | None:
-        """What a last step `@n` or `text()` asks of the element before it."""
+        """The condition of a last step `@n` or `text()` on the element before it."""
         if step.predicates:
             return None
         if step.axis is algebra.Axis.ATTRIBUTE and isinstance(step.test, algebra.NameTest):

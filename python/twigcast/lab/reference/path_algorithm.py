@@ -133,7 +133,7 @@ class PathAlgorithm(Algorithm):
 
         Args:
             stored: The path.
-            matches: Enumerates the path matches that end here; called only if somebody needs them.
+            matches: Enumerates the path matches that end here; called only if they are needed.
         """
         self.counters.accepting_visits += 1
         matched = self._selection.matched

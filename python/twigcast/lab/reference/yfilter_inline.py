@@ -49,7 +49,7 @@ class TableEntry:
         return self.condition.step.holds(self.condition.predicate_index, element)
 
     def is_ready(self, match: PathMatch) -> bool:
-        """Returns whether the set can be asked about the step's element."""
+        """Returns whether the set has the answer for the step's element."""
         return self.condition.is_ready(match)
 
     def holds(self, match: PathMatch) -> bool:

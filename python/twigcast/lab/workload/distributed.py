@@ -1,7 +1,7 @@
 """Workloads on Spark, for more queries or documents than one process makes in reasonable time.
 
 Each task makes a part with a seed of its own. Different parts may hold equal queries, so a set of distinct queries is
-made in rounds, which ask for more until there are enough; what is too much is left out by a hash of the text. The same
+made in rounds until there are enough; a hash of the text chooses those that are left out. The same
 seed and number of tasks give the same set.
 """
 

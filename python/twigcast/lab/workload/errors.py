@@ -12,7 +12,7 @@ class WorkloadError(TwigcastError, ValueError):
 
 
 class WorkloadExhaustedError(WorkloadError):
-    """The error if there are fewer different queries than asked for, or they are too rare to be drawn.
+    """The error if there are fewer different queries than requested, or they are too rare to be drawn.
 
     ``produced`` is how many there were after ``tries`` attempts.
     """

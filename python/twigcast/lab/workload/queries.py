@@ -39,7 +39,7 @@ def path_queries(
     Args:
         dtd: a schema, or the file of a DTD.
         count: how many (Q).
-        seed: the same seed gives the same queries; with more asked for, the first ones stay the same.
+        seed: the same seed gives the same queries; if more are requested, the first ones stay the same.
         depth: maximum depth (D), nested paths included.
         wildcard: probability of ``*`` at a step (W).
         descendant: probability of ``//`` at a step (DS).
@@ -187,7 +187,7 @@ class _TwigMaker:
 
 
 def comparable_items(domains: ValueDomains) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """Returns what a predicate on an element can ask for: ``@name`` or ``text()``, with its values in documents."""
+    """Returns what a predicate on an element can test: ``@name`` or ``text()``, with its values in documents."""
     results: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for element, attributes in domains.attributes.items():
         items = [(f"@{item.name}", item.values) for item in attributes if item.values]

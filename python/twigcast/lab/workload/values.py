@@ -2,7 +2,7 @@
 
 Every attribute has a probability of occurrence, drawn uniformly from [0, 1] or narrower bounds; every attribute and
 every element with text has a number of distinct values, drawn uniformly from 1..``max_value``. Values are the numbers
-1..n. Documents and queries use the same draw, so that predicates ask for what documents hold. Same schema and seed,
+1..n. Documents and queries use the same draw, so that predicates test values of documents. Same schema and seed,
 same draw, on every version of Python: only ``Random.random`` is used, whose sequence is guaranteed not to change.
 """
 

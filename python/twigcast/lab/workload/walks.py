@@ -115,7 +115,7 @@ def rewrite(steps: Sequence[WalkedStep]) -> list[WalkedStep]:
     """Applies the generator's three rewritings (Diao 2005, section 4.4.2).
 
     1. ``//*`` becomes ``/*//``, until there is none; 2. of several consecutive ``/*//`` the first is kept;
-    3. a ``//`` at the end is dropped. The second changes what a query selects (``//*//*/a`` asks for two elements above
+    3. a ``//`` at the end is dropped. The second changes what a query selects (``//*//*/a`` needs two elements above
     ``a``, ``/*//a`` for one): it belongs to the generator, it is no optimisation.
     """
     written: list[WalkedStep] = []

@@ -1,7 +1,7 @@
 """The filtering automaton on a Chord ring (Miliaraki, Kaoudi, Koubarakis, WWW 2008).
 
-- `identifiers`, `table`: the circle, and what one node knows of it
-- `settings`, `messages`, `states`: knobs, message catalogue, states of the automaton
+- `table`: the circle, and what one node knows of it
+- `settings`, `messages`, `states`: settings, messages, states of the automaton
 - `peer`: a node and its routing; `handlers`: which function handles which message
 - `maintenance`: join, stabilise, leave, failures; `replication`: copies and recovery
 - `indexing`: subscribing; `publication`: the recursive method; `iterative`: the iterative method

@@ -11,7 +11,6 @@ from twigcast.overlay.chord import (
     publication,
     replication,
     shedding,
-    shedding_messages,
 )
 from twigcast.overlay.chord.peer import Peer, on_located, on_routed
 from twigcast.overlay.core import KeyRoutedMessage
@@ -38,7 +37,7 @@ Peer.handlers = {
     messages.Replicate: replication.on_replicate,
     messages.Stored: replication.on_stored,
     messages.Welcome: maintenance.on_welcome,
-    shedding_messages.ReplicaInfo: shedding.on_replica_info,
+    messages.ReplicaInfo: shedding.on_replica_info,
 }
 
 Peer.keyed = {
@@ -53,9 +52,9 @@ Peer.keyed = {
     messages.PruneEdge: indexing.on_prune_edge,
     messages.RecExpand: publication.on_rec_expand,
     messages.Replicate: replication.on_routed_replicate,
-    shedding_messages.CopyRequest: shedding.on_copy_request,
-    shedding_messages.Release: shedding.on_release,
-    shedding_messages.Shed: shedding.on_shed,
+    messages.CopyRequest: shedding.on_copy_request,
+    messages.Release: shedding.on_release,
+    messages.Shed: shedding.on_shed,
 }
 
 Peer.timer_handlers = {
@@ -63,7 +62,7 @@ Peer.timer_handlers = {
     "publication": publication.on_publication_timer,
     "repair": indexing.on_repair_timer,
     "stabilise": maintenance.on_stabilise_timer,
-    "wish": indexing.send_request,
+    "request": indexing.send_request,
 }
 
 Peer.on_lost_node = maintenance.on_lost_node  # type: ignore[assignment]
@@ -71,5 +70,5 @@ Peer.on_lost_node = maintenance.on_lost_node  # type: ignore[assignment]
 Peer.lost_handlers = {
     KeyRoutedMessage: maintenance.on_lost_routed,
     messages.PartMatch: meeting.on_lost_part_match,
-    messages.Replicate: replication.on_lost_replicate,
+    messages.Notify: meeting.on_lost_notify,
 }

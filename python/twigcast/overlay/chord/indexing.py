@@ -1,13 +1,13 @@
-"""Indexing: a query walks along its automaton and leaves its states with the peers of their keys (section 4.3).
+"""Indexing: a query travels along its automaton, and each state is recorded at the peer of its key (section 4.3).
 
-The subscriber sends every linear part to the start state. The peer of a state notes the state, its edge on the way, the
-copies of the states within reach (the query travels whole, so it knows them), and sends the part on to the next state's
-peer. The number of messages is the number of states of the part's automaton, whatever l is. The last peer notes who
-subscribed and answers. Withdrawing is the same walk; a state that nothing depends on any more is then pruned upwards,
-unless another query has passed its edge meanwhile, which the edge's version tells.
+The subscriber sends each linear part to the start state. The peer of a state records the state, its edge to the next
+one, and copies of the states within reach, which it knows since the whole query travels. It then sends the part on to
+the peer of the next state. The number of messages is the number of states of the part's automaton, whatever l is. The
+last peer records the subscriber and answers. A withdrawal takes the same way. A state that nothing depends on is then
+pruned upwards, unless the version of its edge shows that another query has passed in the meantime.
 
-Where nodes fail, a walk can be held up between an edge and the state behind it until long after later walks have come
-and gone. So there an edge is dropped only when no walk passed it for a while, and empty states ask again.
+Where nodes fail, a query can be delayed between an edge and the state behind it until long after later queries have
+passed. So an edge is dropped there only when no query has passed it for a while, and empty states ask again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twigcast.overlay.chord.messages import (
 from twigcast.overlay.chord.peer import Peer, SubscriptionRequest
 from twigcast.overlay.chord.states import PartClaim, Registration, State, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
-from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
+from twigcast.overlay.paths import EPSILON, LinearPart, Predicate, key_of, linear_parts
 from twigcast.query import Path
 
 #: Age, in confirm delays, of the last walk over an edge after which the edge may be taken away.
@@ -33,56 +33,84 @@ _QUIET = 4.0
 
 
 def subscribe(peer: Peer, key: str, query: Path) -> None:
-    """Registers a query of this peer's application.
+    """Registers a query of this peer's application. It replaces the one that the key had before.
 
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _request(peer, SubscriptionRef(peer.address, key), linear_parts(query), present=True)
+    parts = linear_parts(query)
+    existing = interest_of(peer, key)
+    if existing is not None and existing.parts == parts:
+        if len(existing.confirmed) == len(parts):
+            peer.deliver(Subscribed(SubscriptionRef(peer.address, key), True))
+        return
+    unsubscribe(peer, key)
+    _request(peer, key, parts, present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraws a query. An unknown key is ignored, so that a withdrawal may be repeated."""
-    interest = peer.requests.get(SubscriptionRef(peer.address, key))
-    if interest is not None and interest.present:
-        _request(peer, SubscriptionRef(peer.address, key), interest.parts, present=False)
+    existing = interest_of(peer, key)
+    if existing is not None:
+        del peer.requests[peer.versions[key]]
+        _request(peer, key, existing.parts, present=False)
 
 
-def _request(peer: Peer, subscription: SubscriptionRef, parts: tuple[LinearPart, ...], *, present: bool) -> None:
-    peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
-    send_request(peer, subscription, peer.now)
+def interest_of(peer: Peer, key: str) -> SubscriptionRequest | None:
+    """Returns the subscription that this peer's application has under a key."""
+    interest = peer.requests.get(peer.versions.get(key, -1))
+    return interest if interest is not None and interest.present else None
 
 
-def send_request(peer: Peer, subscription: SubscriptionRef, time: float) -> None:
-    """Sends all parts that are not confirmed yet. Timer `wish` calls it again until all are."""
-    interest = peer.requests.get(subscription)
-    if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
+def _request(peer: Peer, key: str, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+    version = peer.versions[key] = peer.new_token()
+    peer.requests[version] = SubscriptionRequest(key, parts, peer.now, present)
+    send_request(peer, version)
+
+
+def send_request(peer: Peer, version: int) -> None:
+    """Sends all parts that are not confirmed yet. Timer `request` calls it again until all are."""
+    interest = peer.requests.get(version)
+    if interest is None or len(interest.confirmed) == len(interest.parts):
         return
     if interest.attempts >= peer.settings.attempts_max:
-        peer.deliver(RingFailure(f"subscribe {subscription.key}", "the overlay did not confirm it"))
+        what = "subscribe" if interest.present else "unsubscribe"
+        peer.deliver(RingFailure(f"{what} {interest.key}", "the overlay did not confirm it"))
         return
-    peer.requests[subscription] = interest._replace(attempts=interest.attempts + 1)
+    peer.requests[version] = interest._replace(attempts=interest.attempts + 1)
+    subscription = SubscriptionRef(peer.address, interest.key)
+    registration = Registration(version, interest.present, interest.time)
     plan = tuple((part.parent, part.anchor) for part in interest.parts) if len(interest.parts) > 1 else ()
     for number, part in enumerate(interest.parts):
         if number not in interest.confirmed:
             claim = PartClaim(subscription, number, plan)
-            query = IndexQuery(part.labels, part.predicates, claim, 0, time, interest.present)
-            peer.route_to_key("start", query)
+            peer.route_to_key("start", IndexQuery(part.labels, part.predicates, claim, 0, registration))
     if peer.settings.maintain:
-        peer.set_timer(peer.settings.confirm_delay, ("wish", subscription, time))
+        peer.set_timer(peer.settings.confirm_delay, ("request", version))
+
+
+def end_former_life(peer: Peer, key: str, predicates: tuple[Predicate, ...], claim: PartClaim, version: int) -> None:
+    """Withdraws a claim of a subscriber that has started again, and so no longer knows of it."""
+    registration = Registration(version + 1, False, peer.now)
+    peer.route_to_key("start", IndexQuery(tuple(key.split("/")[1:]), predicates, claim, 0, registration))
 
 
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
     """Marks one part of a subscription as registered."""
-    subscription = message.claim.subscription
-    interest = peer.requests.get(subscription)
-    if interest is None or interest.time != message.time or message.claim.part in interest.confirmed:
+    subscription, version = message.claim.subscription, message.version
+    interest = peer.requests.get(version)
+    if interest is None or message.claim.part in interest.confirmed:
         return
-    interest = peer.requests[subscription] = interest._replace(confirmed=interest.confirmed | {message.claim.part})
-    if len(interest.confirmed) == len(interest.parts):
+    interest = peer.requests[version] = interest._replace(confirmed=interest.confirmed | {message.claim.part})
+    if len(interest.confirmed) < len(interest.parts):
+        return
+    if peer.versions.get(subscription.key) == version:
+        # Otherwise it is the end of a query that was replaced.
         peer.deliver(Subscribed(subscription, interest.present))
         if not interest.present:
-            del peer.requests[subscription]
+            del peer.versions[subscription.key]
+    if not interest.present:
+        del peer.requests[version]
 
 
 def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
@@ -90,17 +118,17 @@ def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
     query: IndexQuery = routed.payload
     state = peer.store.ensure(key_of(query.labels[: query.depth]))
     state.edge_version = max(state.edge_version, query.edge_version)
-    registration = Registration(query.time, query.present)
-    _note_fragment(state, query, registration, peer.settings.fragment_levels)
+    present = query.registration.present
+    _note_fragment(peer, state, query)
     if query.depth == len(query.labels):
-        state.register(query.predicates, query.claim, registration)
-        answer = Indexed(query.claim, query.time)
+        state.register(query.predicates, query.claim, query.registration)
+        answer = Indexed(query.claim, query.registration.version)
         replication.write_through(peer, state, lambda: _finish_walk(peer, state, answer))
         return
     label = query.labels[query.depth]
     if peer.settings.maintain:
         state.note_walk(label, peer.now)
-    version = state.walk_edge(label) if query.present else max(0, state.edges.get(label, 0))
+    version = state.walk_edge(label) if present else max(0, state.edges.get(label, 0))
     onward = query._replace(depth=query.depth + 1, edge_version=version)
     key = key_of(query.labels[: query.depth + 1])
     replication.write_through(peer, state, lambda: peer.route_to_key(key, onward))
@@ -108,9 +136,9 @@ def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
         shedding.shed(peer, state)
 
 
-def _note_fragment(state: State, query: IndexQuery, registration: Registration, levels: int) -> None:
-    """Update the copies of the states within reach of this one on the query's path."""
-    consumed = 0
+def _note_fragment(peer: Peer, state: State, query: IndexQuery) -> None:
+    """Updates the copies of the states within reach of this one on the query's path."""
+    levels, consumed = peer.settings.fragment_levels, 0
     labels = query.labels
     for position in range(query.depth, len(labels)):
         if labels[position] != EPSILON:
@@ -119,9 +147,11 @@ def _note_fragment(state: State, query: IndexQuery, registration: Registration, 
             consumed += 1
         copy = state.copy_of(key_of(labels[: position + 1]))
         if position + 1 == len(labels):
-            copy.register(query.predicates, query.claim, registration)
-        elif query.present:
-            copy.edges[labels[position + 1]] = max(abs(copy.edges.get(labels[position + 1], 0)), query.time, 1e-9)
+            copy.register(query.predicates, query.claim, query.registration)
+        elif query.registration.present:
+            copy.walk_edge(labels[position + 1])
+            if peer.settings.maintain:
+                copy.note_walk(labels[position + 1], peer.now)
 
 
 def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:
@@ -163,7 +193,7 @@ def on_prune_edge(peer: Peer, routed: KeyRoutedMessage) -> None:
     pruned = EdgePruned(f"{message.parent}/{message.label}", message.version)
     replication.write_through(peer, state, lambda: peer.route_to_key(pruned.key, pruned))
     for ancestor in _holders_of_copies(message.parent, peer.settings.fragment_levels):
-        peer.route_to_key(ancestor, CopyEdgeGone(ancestor, message.parent, message.label, peer.now))
+        peer.route_to_key(ancestor, CopyEdgeGone(ancestor, message.parent, message.label))
     prune_if_empty(peer, state)
 
 
@@ -195,16 +225,16 @@ def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_copy_edge_gone(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Drops an edge of a copied state. It stays if a query that passed recently may be creating it again.
-
-    An edge left over costs a message now and then, a missing one would lose matches: hence the caution.
-    """
+    """Drops an edge of a copied state. It stays if a query that passed recently may be creating it again."""
     message: CopyEdgeGone = routed.payload
     state = peer.store.get(message.ancestor)
     copy = state.fragment.get(message.state) if state is not None and state.fragment else None
     if copy is None or state is None:
         return
-    walked = copy.edges.get(message.label, 0)
-    if 0 < walked < message.time - _QUIET * peer.settings.confirm_delay:
-        copy.edges[message.label] = -message.time
+    settings = peer.settings
+    if not copy.has_edge(message.label) or (
+        settings.maintain and not copy.is_quiet(message.label, peer.now, _QUIET * settings.confirm_delay)
+    ):
+        return
+    if copy.drop_edge(message.label, copy.edges[message.label]):
         replication.write_through(peer, state, lambda: None)

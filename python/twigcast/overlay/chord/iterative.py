@@ -7,8 +7,11 @@ nothing below the element, are asked only for their claims, and counted apart: t
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from twigcast.overlay.chord import matching
 from twigcast.overlay.chord.messages import (
+    Accepted,
     CollectAccepted,
     Collected,
     Expanded,
@@ -18,48 +21,46 @@ from twigcast.overlay.chord.messages import (
     Visited,
 )
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import PartClaim, Registration, State
+from twigcast.overlay.chord.publication import PublicationProgress, complete_if_done
+from twigcast.overlay.chord.states import State
+from twigcast.overlay.chord.tickets import Tickets
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document
-from twigcast.overlay.paths import Condition, Predicate
+from twigcast.overlay.paths import Condition
 
 
+@dataclass(slots=True, eq=False)
 class Iteration:
-    """One message on its way, at its publisher.
+    """The publication of one message, at its publisher."""
 
-    Attributes:
-        document: The message.
-        stacks: Active states at each element, -1 for the document node: key -> paths by which it was reached.
-        order: Elements still to be handled, last first.
-        missing: Questions without an answer, by token: what was asked.
-        steps: Questions in a row so far.
-        hops: Hops in a row so far, questions and answers.
-        round_hops: The longest of the current questions.
-    """
-
-    __slots__ = ("document", "hops", "memo", "missing", "name", "order", "round_hops", "seen", "stacks", "steps")
-
-    def __init__(self, document: Document) -> None:
-        self.name = document.name
-        self.document = document
-        self.stacks: dict[int, dict[str, list[tuple[int, ...]]]] = {-1: {"start": [()]}}
-        self.order = list(range(len(document.elements) - 1, -1, -1))
-        self.missing: dict[int, tuple[str, int]] = {}
-        self.steps = 0
-        self.hops = 0
-        self.round_hops = 0
-        self.seen: set[tuple[str, int]] = set()
-        self.memo: dict[tuple[Condition, int], bool] = {}
+    document: Document
+    publication: Publication
+    tickets: Tickets
+    order: list[int]  #: Elements that are left, the last one first.
+    #: Active states at each element, -1 for the document node: by key, the paths by which a state was reached.
+    stacks: dict[int, dict[str, list[tuple[int, ...]]]] = field(default_factory=lambda: {-1: {"start": [()]}})
+    missing: dict[int, tuple[str, int]] = field(default_factory=dict)  #: By token, questions without an answer.
+    steps: int = 0  #: Questions so far that had to wait for each other.
+    hops: int = 0  #: Hops of these questions and of their answers.
+    round_hops: int = 0  #: Most hops of one of the present questions.
+    seen: set[tuple[str, int]] = field(default_factory=set)
+    memo: dict[tuple[Condition, int], bool] = field(default_factory=dict)
 
 
 def publish_iteratively(peer: Peer, document: Document) -> None:
     """Publishes a message of this peer's application by the iterative method."""
-    iteration = Iteration(document)
-    _next_element(peer, iteration)
+    progress = PublicationProgress([])
+    tickets = progress.begin_attempt(peer, document.name)
+    if peer.settings.confirm:
+        peer.publications[document.name] = progress
+        # Drawn first and taken back at the end: until then the publication is not complete.
+        progress.open = tickets.draw()
+    attempt = Publication(document.name, peer.address, progress.attempt, peer.settings.confirm, document)
+    _next_element(peer, Iteration(document, attempt, tickets, list(range(len(document.elements) - 1, -1, -1))))
 
 
 def _next_element(peer: Peer, iteration: Iteration) -> None:
-    """Ask all active states about the next element that has any."""
+    """Asks all active states about the next element that has any."""
     document = iteration.document
     while iteration.order:
         element = iteration.order.pop()
@@ -98,11 +99,11 @@ def on_collect(peer: Peer, routed: KeyRoutedMessage) -> None:
     peer.send(routed.origin, Collected(message.token, _accepted(state), routed.hops))
 
 
-def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]:
+def _accepted(state: State | None) -> Accepted:
     if state is None or not state.accepted:
         return ()
     return tuple(
-        (predicates, tuple(claim for claim, registration in claims.items() if registration.present))
+        (predicates, tuple((claim, made) for claim, made in claims.items() if made.present))
         for predicates, claims in state.accepted.items()
     )
 
@@ -131,24 +132,23 @@ def _report(
     iteration: Iteration,
     key: str,
     element: int,
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...],
+    accepted: Accepted,
 ) -> None:
-    """Notify the subscribers of a state reached by this element."""
+    """Notifies the subscribers of a state reached by this element."""
     if not accepted or (key, element) in iteration.seen:
         return
     iteration.seen.add((key, element))
-    publication = Publication(iteration.name, peer.address, 0, False, iteration.document)
     state = State(key)
     for predicates, claims in accepted:
-        for claim in claims:
-            state.register(predicates, claim, Registration(0.0, True))
+        for claim, registration in claims:
+            state.register(predicates, claim, registration)
     for path in iteration.stacks[element][key]:
         if path and path[-1] == element:
-            matching.report(peer, state, publication, path, iteration.memo, matching.Tickets(0))
+            matching.report(peer, state, iteration.publication, path, iteration.memo, iteration.tickets)
 
 
 def _collect_rest(peer: Peer, iteration: Iteration) -> None:
-    """Ask the states that were reached but never expanded for their claims."""
+    """Asks the states that were reached but never expanded for their claims."""
     rest = [
         (key, element)
         for element, reached in iteration.stacks.items()
@@ -179,5 +179,10 @@ def on_collected(peer: Peer, sender: Address, message: Collected) -> None:
 
 def _finish(peer: Peer, iteration: Iteration) -> None:
     if peer.settings.observe:
-        peer.deliver(Visited(iteration.name, "iterative", iteration.steps, iteration.hops))
-    peer.deliver(Published(iteration.name, 1))
+        peer.deliver(Visited(iteration.document.name, "iterative", iteration.steps, iteration.hops))
+    progress: PublicationProgress | None = peer.publications.get(iteration.document.name)
+    if not peer.settings.confirm:
+        peer.deliver(Published(iteration.document.name, 1))
+    elif progress is not None and progress.attempt == iteration.publication.attempt:
+        progress.open ^= iteration.tickets.drawn
+        complete_if_done(peer, iteration.document.name, progress)

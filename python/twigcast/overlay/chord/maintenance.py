@@ -1,23 +1,25 @@
 """The ring's upkeep: join, stabilise, notify, fix fingers, leave, failures (Chord; Miliaraki 2008, section 2).
 
-*Join.* A new node's wish is routed to its own place. The node there hands over the states of the new node's range in
-one message and from then on refers everything in that range to it: there is no moment at which two nodes own a state.
+*Join.* The request of a new node is routed to the position of that node. The owner of the position hands over the
+states of the new node's range in one message, and refers everything in that range to it from then on. So two nodes
+never own one state.
 
-*Verified range.* A node that has become responsible for more, because its predecessor failed, must not answer for
-the new places before it has the states that others hold for them. Until then messages for those places wait
-(`replication.recover`). This is what keeps an answer from being incomplete without anybody noticing.
+*Verified range.* A node whose range has grown, because its predecessor failed, must not answer for the new positions
+before it has the states that others hold for them. Until then, messages for these positions wait
+(`replication.recover`). Otherwise an answer could be incomplete without anybody noticing.
 
-*Lies.* A node's place is the hash of its address, so a false place is seen at once. A node that names a false successor
-harms only its neighbour's list, and only until that neighbour needs it: the named node's true predecessor is asked for
-in the next round, which leads back to whoever was left out.
+*Lies.* A node's position is the hash of its address, so a false position is noticed immediately. A node that names a
+false successor harms only the list of its neighbour, and only until the next round: then the named node is asked for
+its predecessor, which leads back to the node that was left out.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from twigcast.overlay.chord import replication
-from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
 from twigcast.overlay.chord.messages import (
     FindSuccessor,
     GetNeighbours,
@@ -34,6 +36,7 @@ from twigcast.overlay.chord.messages import (
     Welcome,
 )
 from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.table import Ref, identifier_of_address
 from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Token of the question that looks for a nearer successor in what may be another ring.
@@ -74,10 +77,20 @@ def is_genuine(peer: Peer, ref: Ref) -> bool:
     return peer.ref.identifier != identifier_of_address(peer.address, peer.settings.bits)
 
 
+def admit(peer: Peer, refs: Iterable[Ref]) -> list[Ref]:
+    """Returns the references without those to former lives of nodes."""
+    admitted = [ref for ref in refs if not peer.is_outdated(ref.address, ref.incarnation)]
+    for ref in admitted:
+        peer.presume(ref.address, ref.incarnation)
+    return admitted
+
+
 def on_join(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Hands the part of this node's range before a new node over to that node."""
     ref: Ref = routed.payload.ref
     if ref.address == peer.address:
+        return
+    if peer.is_outdated(ref.address, ref.incarnation):
         return
     if not is_genuine(peer, ref):
         peer.send(ref.address, Refuse("the identifier is not the hash of the address", final=True))
@@ -86,13 +99,19 @@ def on_join(peer: Peer, routed: KeyRoutedMessage) -> None:
     if ref.identifier == peer.ref.identifier:
         peer.send(ref.address, Refuse(f"identifier {ref.identifier} is taken", final=True))
         return
+    peer.presume(ref.address, ref.incarnation)
+    if peer.life_of(ref.address) != ref.incarnation:
+        # Only the node itself can say that it has started again: it does by refusing this.
+        peer.send_once(ref.address, Refuse("its former life was part of the ring", final=False))
+        return
     table = peer.table
     predecessor = table.predecessor
     if predecessor is None or not table.is_verified((predecessor.identifier + 1) % (1 << table.bits)):
         peer.send(ref.address, Refuse("the range is being recovered", final=False))
         return
     if predecessor.address == ref.address:
-        predecessor = peer.ref if table.successor.address == ref.address else predecessor
+        # The answer is on its way.
+        return
     records = tuple(s.record() for s in peer.store.in_range(predecessor.identifier, ref.identifier))
     successors = (peer.ref, *(s for s in table.successors if s.address not in (peer.address, ref.address)))
     peer.send(ref.address, Welcome(predecessor, successors, records))
@@ -107,31 +126,39 @@ def on_welcome(peer: Peer, sender: Address, message: Welcome) -> None:
         return
     table = peer.table
     peer.active = True
-    table.set_successors(list(message.successors))
+    table.set_successors(admit(peer, message.successors))
     table.predecessor = message.predecessor if message.predecessor.address != peer.address else table.successor
     table.verified_span = table.own_span() or 0
+    has_restarted = not admit(peer, [message.predecessor])
+    if has_restarted:
+        # The states of the range are here all the same.
+        table.forget(message.predecessor.address, peer.life_of(message.predecessor.address))
     peer.store.merge(message.records)
     set_timers(peer)
     peer.deliver(Joined(peer.ref))
     stabilise(peer)
-    if table.predecessor.address != table.successor.address:
+    if not has_restarted and table.predecessor.address != table.successor.address:
         peer.send(table.predecessor.address, Neighbours(None, (peer.ref, *table.successors)))
     replication.push_to_replicas(peer)
     peer.release_waiting()
 
 
 def on_refuse(peer: Peer, sender: Address, message: Refuse) -> None:
-    """Gives up joining if the refusal is final. Otherwise timer `join` tries again."""
-    if not peer.active and message.final:
+    """Gives up joining if the refusal is final. Otherwise the ring lives, and timer `join` asks it for as long."""
+    if peer.active:
+        return
+    if message.final:
         peer.joining = peer.settings.attempts_max
         peer.deliver(RingFailure("join", message.reason))
+    elif peer.joining < peer.settings.attempts_max:
+        peer.joining %= len(peer.seeds)
 
 
 def set_timers(peer: Peer) -> None:
     """Sets the periodic timers."""
     if not peer.settings.maintain:
         return
-    # Spread over the period by place, so that nodes do not all act at once.
+    # Spread over the period by position, so that nodes do not all act at the same time.
     offset = peer.ref.identifier % 97 / 97
     peer.set_timer(peer.settings.stabilise_period * (0.5 + offset), "stabilise")
     peer.set_timer(peer.settings.repair_period * (0.5 + offset), "repair")
@@ -179,13 +206,14 @@ def on_neighbours(peer: Peer, sender: Address, message: Neighbours) -> None:
         if not is_genuine(peer, ref):
             peer.deliver(Suspected(sender, f"node {ref.address} at {ref.identifier}"))
             return
+    successors = admit(peer, message.successors)
     if sender == table.successor.address:
         successor = table.successor
-        table.set_successors([successor, *_beyond(peer, successor, message.successors)])
+        table.set_successors([successor, *_beyond(peer, successor, successors)])
     elif message.predecessor is None:
-        # A new node tells its predecessor about itself.
-        table.set_successors([*table.successors, *message.successors[:1]])
-    nearer = message.predecessor
+        # A new node informs its predecessor.
+        table.set_successors([*table.successors, *successors[:1]])
+    nearer = message.predecessor if message.predecessor is not None and admit(peer, [message.predecessor]) else None
     if nearer is not None and table.is_between(nearer.identifier, table.successor):
         table.add_successor(nearer)
         peer.send(nearer.address, GetNeighbours())
@@ -195,8 +223,8 @@ def on_neighbours(peer: Peer, sender: Address, message: Neighbours) -> None:
         replication.push_to_replicas(peer)
 
 
-def _beyond(peer: Peer, successor: Ref, refs: tuple[Ref, ...]) -> list[Ref]:
-    """The successor's list, cut where it comes round to this node."""
+def _beyond(peer: Peer, successor: Ref, refs: list[Ref]) -> list[Ref]:
+    """Returns the successor's list up to this node."""
     gap = peer.table.gap(successor.identifier)
     kept: list[Ref] = []
     for ref in refs:
@@ -211,7 +239,7 @@ def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
     """Adopts the sender as predecessor if it is nearer than the present one."""
     table = peer.table
     ref = message.ref
-    if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address:
+    if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address or not admit(peer, [ref]):
         return
     existing = table.predecessor
     if existing is None or existing.address == peer.address or _is_nearer(peer, ref, existing):
@@ -226,14 +254,18 @@ def _is_nearer(peer: Peer, ref: Ref, existing: Ref) -> bool:
 
 def set_predecessor(peer: Peer, ref: Ref) -> None:
     """Adopts a predecessor, and recovers what is missing if the range has grown."""
+    verified = peer.table.verified_span
     peer.table.set_predecessor(ref)
+    if peer.table.verified_span < verified:
+        # What was asked for begins where the range ended then.
+        peer.pulling = None
     _drop_copies_of_others(peer)
     replication.recover(peer)
     peer.release_waiting()
 
 
 def _drop_copies_of_others(peer: Peer) -> None:
-    """Copies of hot states for places that are no longer this node's would not be kept up to date."""
+    """Drops copies of hot states for positions that this node no longer owns: they would not be kept up to date."""
     for copies in (peer.held, peer.arriving, peer.let_go):
         for key, copy in list(copies):
             if not peer.table.is_responsible(peer.identifier(f"{key}#{copy}")):
@@ -262,7 +294,7 @@ def on_find_successor(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> None:
     """Adopts a finger, or a nearer successor from another ring."""
-    if not peer.active or not is_genuine(peer, message.ref):
+    if not peer.active or not is_genuine(peer, message.ref) or not admit(peer, [message.ref]):
         return
     table = peer.table
     if message.token == _MERGE:
@@ -282,7 +314,7 @@ def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> 
 
 
 def _search_another_ring(peer: Peer) -> None:
-    """Ask a node that was once unreachable who follows this one: after a partition it knows another ring."""
+    """Asks a node that was once unreachable for the successor of this one. After a partition it knows another ring."""
     forgotten = peer.table.forgotten
     if not forgotten:
         return
@@ -297,16 +329,18 @@ def _search_another_ring(peer: Peer) -> None:
 
 
 def leave(peer: Peer) -> None:
-    """Leaves the ring in good order. The driver removes the node once its messages are out."""
+    """Leaves the ring and hands over its states. The driver removes the node once its messages are out."""
     table = peer.table
     peer.active = False
     successor = table.successor
     if successor.address == peer.address:
         return
+    peer.left = True
     records = tuple(state.record() for _, state in sorted(peer.store.states.items()))
     span = table.verified_span
     message = LeaveRing(peer.ref, table.predecessor, tuple(table.successors), records, span)
     peer.send(successor.address, message)
+    peer.release_waiting()
     if table.predecessor is not None and table.predecessor.address not in (peer.address, successor.address):
         peer.send(table.predecessor.address, message._replace(records=(), span=0))
 
@@ -319,10 +353,13 @@ def on_leave(peer: Peer, sender: Address, message: LeaveRing) -> None:
     table.forget(sender)
     table.forgotten.pop(sender, None)
     table.set_successors(
-        [*table.successors, *(ref for ref in message.successors if ref.address not in (peer.address, sender))]
+        [
+            *table.successors,
+            *(ref for ref in admit(peer, message.successors) if ref.address not in (peer.address, sender)),
+        ]
     )
     peer.store.merge(message.records)
-    if was_predecessor and message.predecessor is not None:
+    if was_predecessor and message.predecessor is not None and admit(peer, [message.predecessor]):
         alone = message.predecessor.address == peer.address
         table.predecessor = peer.ref if alone else message.predecessor
         if was_complete and message.span:
@@ -333,9 +370,9 @@ def on_leave(peer: Peer, sender: Address, message: LeaveRing) -> None:
     peer.release_waiting()
 
 
-def on_lost_node(peer: Peer, address: Address) -> None:
-    """Removes a node that does not answer."""
-    existing = peer.table.forget(address)
+def on_lost_node(peer: Peer, address: Address, restarted: bool) -> None:
+    """Removes a node that does not answer, or the former life of one that has started again."""
+    existing = peer.table.forget(address, peer.life_of(address) if restarted else math.inf)
     for identifier in [position for position, owner in peer.cache.items() if owner == address]:
         del peer.cache[identifier]
     replication.on_replica_lost(peer, address)
@@ -347,7 +384,10 @@ def on_lost_node(peer: Peer, address: Address) -> None:
 
 def on_lost_routed(peer: Peer, address: Address, routed: KeyRoutedMessage) -> None:
     """Routes a lost message again. The table has forgotten the node, so the route is another one."""
-    peer.route(routed._replace(final=False))
+    if type(routed.payload) is Join:
+        peer.put_off(routed)
+    else:
+        peer.route(routed._replace(final=False))
 
 
 def ignore(peer: Peer, sender: Address, message: Any) -> None:

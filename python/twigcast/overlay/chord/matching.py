@@ -9,42 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twigcast.overlay.chord import meeting
+from twigcast.overlay.chord import indexing, meeting
 from twigcast.overlay.chord.messages import Notify, PartMatch, Publication
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import PartClaim, Registration, State
+from twigcast.overlay.chord.tickets import Tickets
+from twigcast.overlay.core import TOKENS_OF_A_LIFE
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate, holds
-
-
-class Tickets:
-    """Numbers for what an expansion leads to, a function of its own number; all zero where nobody counts.
-
-    Attributes:
-        drawn: All numbers drawn, combined by exclusive or.
-    """
-
-    __slots__ = ("_count", "_own", "drawn")
-
-    def __init__(self, own: int) -> None:
-        self._own = own
-        self._count = 0
-        self.drawn = 0
-
-    def draw(self) -> int:
-        """Returns the next number: 64 well-mixed bits (the finaliser of splitmix64)."""
-        if not self._own:
-            return 0
-        self._count += 1
-        mixed = (self._own + self._count * 0x9E3779B97F4A7C15) & _MASK
-        mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & _MASK
-        ticket = (mixed ^ mixed >> 31) or 1
-        self.drawn ^= ticket
-        return ticket
-
-
-_MASK = (1 << 64) - 1
 
 
 def satisfied_claims(
@@ -52,20 +24,18 @@ def satisfied_claims(
     document: Document,
     path: tuple[int, ...],
     memo: dict[tuple[Condition, int], bool],
-) -> Iterator[PartClaim]:
-    """Yields the claims whose predicates hold on a path match.
+) -> Iterator[tuple[tuple[Predicate, ...], PartClaim, int]]:
+    """Yields the claims whose predicates hold on a path match, with these and with their versions.
 
-    Args:
-        accepted: Claims by predicates.
-        document: The message.
-        path: Index of the element of each step.
-        memo: What is known already of conditions on elements.
+    A path match is, by step, the index of its element.
+
+    `memo` has the conditions on elements that were evaluated already.
     """
     for predicates, claims in accepted.items():
         if all(_holds(predicate, document, path, memo) for predicate in predicates):
             for claim, registration in claims.items():
                 if registration.present:
-                    yield claim
+                    yield predicates, claim, registration.version
 
 
 def _holds(
@@ -89,23 +59,30 @@ def report(
     """Reports a path match to the subscribers of an accepting state, or to the meeting points of its parts."""
     if not state.accepted:
         return
-    whole: dict[int, list[str]] = {}
-    for claim in satisfied_claims(state.accepted, publication.document, path, memo):
-        if claim.plan:
-            _send_part(peer, claim, publication, path, tickets)
-        elif peer.first_time(publication.name, publication.attempt, claim.subscription):
-            whole.setdefault(claim.subscription.subscriber, []).append(claim.subscription.key)
+    whole: dict[int, list[tuple[str, int]]] = {}
+    attempt = publication.publisher, publication.attempt
+    for predicates, claim, version in satisfied_claims(state.accepted, publication.document, path, memo):
+        subscription = claim.subscription
+        if peer.is_outdated(subscription.subscriber, version // TOKENS_OF_A_LIFE):
+            if peer.reported.is_first(attempt, (claim, version)):
+                indexing.end_former_life(peer, state.key, predicates, claim, version)
+        elif claim.plan:
+            _send_part(peer, claim, version, publication, path, tickets)
+        elif peer.reported.is_first(attempt, (subscription, version)):
+            whole.setdefault(subscription.subscriber, []).append((subscription.key, version))
     for subscriber, keys in whole.items():
-        peer.send(subscriber, Notify(publication.name, tuple(keys)))
+        peer.send(subscriber, Notify(publication.name, publication.publisher, tuple(keys), attempt[1], tickets.draw()))
 
 
-def _send_part(peer: Peer, claim: PartClaim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
+def _send_part(
+    peer: Peer, claim: PartClaim, version: int, publication: Publication, path: tuple[int, ...], tickets: Tickets
+) -> None:
     elements = publication.document.elements
     lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
-    if not peer.first_time(publication.name, publication.attempt, (claim.subscription, claim.part, lefts)):
+    name, publisher, attempt = publication.name, publication.publisher, publication.attempt
+    if not peer.reported.is_first((publisher, attempt), (claim.subscription, version, claim.part, lefts)):
         return
-    publisher = publication.publisher if publication.confirm else -1
-    match = PartMatch(publication.name, claim, lefts, publisher, publication.attempt, tickets.draw())
+    match = PartMatch(name, publisher, claim, version, lefts, attempt, tickets.draw())
     if peer.settings.meet_at_subscriber:
         peer.send(claim.subscription.subscriber, match)
     else:

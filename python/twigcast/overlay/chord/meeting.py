@@ -1,6 +1,6 @@
 """The meeting points of the parts of a branching query (NP-Filter of Diao 2005, section 5.2, distributed; ours).
 
-Every part reports its path matches to one place: the owner of the subscription's key on the ring, or the subscriber. A
+Each part reports its path matches to one peer: the owner of the subscription's key on the ring, or the subscriber. A
 path match is reduced to the elements at its *joints*: its own anchor, and the anchors of the parts that hang on it. A
 match of a part counts if, for every part that hangs on it, a match that counts has the same element at the anchor. The
 query matches when a match of the main path counts. All conditions are monotone, so the answer can be given as soon as
@@ -12,7 +12,8 @@ from __future__ import annotations
 from twigcast.overlay.chord.messages import Branched, Notify, PartMatch
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS, Peer
 from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
-from twigcast.overlay.core import Address, KeyRoutedMessage
+from twigcast.overlay.chord.tickets import Tickets
+from twigcast.overlay.core import TOKENS_OF_A_LIFE, Address, KeyRoutedMessage
 
 #: Meetings of one publication that a peer keeps open, on average.
 _MEETINGS = 64
@@ -38,14 +39,11 @@ class Meeting:
         self.matches: list[set[tuple[int, ...]]] = [set() for _ in range(parts)]
         self.done = False
 
-    def add(self, claim: PartClaim, elements: tuple[int, ...]) -> bool:
-        """Notes a match of a part. Returns whether the query matches now and did not before."""
-        if self.done:
-            return False
-        self.matches[claim.part].add(elements)
-        if all(self.matches) and self._matches(claim.plan):
-            self.done = True
-        return self.done
+    def add(self, claim: PartClaim, elements: tuple[int, ...]) -> None:
+        """Notes a match of a part, and whether the query matches now."""
+        if not self.done:
+            self.matches[claim.part].add(elements)
+            self.done = all(self.matches) and self._matches(claim.plan)
 
     def _matches(self, plan: tuple[tuple[int, int], ...]) -> bool:
         # Parents come before the parts that hang on them: go backwards, from the leaves to the main path.
@@ -66,19 +64,22 @@ class Meeting:
 
 def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
     """Notes a match of a part at the meeting point, and notifies the subscriber of a match of the query."""
-    key = (message.name, message.claim.subscription)
+    subscription, attempt = message.claim.subscription, (message.publisher, message.attempt)
+    key = (message.publisher, message.name, subscription, message.version)
     meeting = peer.meetings.get(key)
     if meeting is None:
         meeting = peer.meetings[key] = Meeting(len(message.claim.plan))
         if len(peer.meetings) > REMEMBERED_PUBLICATIONS * _MEETINGS:
             peer.meetings.popitem(last=False)
-    repeated = meeting.done and peer.first_time(message.name, message.attempt, message.claim.subscription)
-    if meeting.add(message.claim, message.elements) or repeated:
-        peer.first_time(message.name, message.attempt, message.claim.subscription)
-        subscription = message.claim.subscription
-        peer.send(subscription.subscriber, Notify(message.name, (subscription.key,)))
-    if message.publisher >= 0:
-        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))
+    meeting.add(message.claim, message.elements)
+    tickets = Tickets(message.ticket)
+    # Each attempt notifies once more, since it may not be known whether the notification of the last one arrived.
+    if meeting.done and peer.reported.is_first(attempt, (subscription, message.version)):
+        keys = ((subscription.key, message.version),)
+        notice = Notify(message.name, message.publisher, keys, message.attempt, tickets.draw())
+        peer.send(subscription.subscriber, notice)
+    if message.ticket:
+        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, tickets.drawn))
 
 
 def on_routed_part_match(peer: Peer, routed: KeyRoutedMessage) -> None:
@@ -87,6 +88,17 @@ def on_routed_part_match(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_lost_part_match(peer: Peer, address: Address, message: PartMatch) -> None:
-    """Reports the part as done: the subscriber is gone, and nobody else waits for it."""
-    if message.publisher >= 0:
-        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))
+    """Informs the publisher that the subscriber, at whom the parts meet, could not be reached."""
+    report_failed(peer, message, [(message.claim.subscription, message.version)])
+
+
+def on_lost_notify(peer: Peer, address: Address, message: Notify) -> None:
+    """Informs the publisher that a subscriber could not be notified."""
+    report_failed(peer, message, [(SubscriptionRef(address, key), version) for key, version in message.subscriptions])
+
+
+def report_failed(peer: Peer, message: Notify | PartMatch, lost: list[tuple[SubscriptionRef, int]]) -> None:
+    """Reports what did not arrive as failed, but for the subscriptions of a subscriber's former life."""
+    if message.ticket:
+        failed = tuple(s for s, version in lost if not peer.is_outdated(s.subscriber, version // TOKENS_OF_A_LIFE))
+        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0, failed))

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.chord.identifiers import Ref
-from twigcast.overlay.chord.states import PartClaim, StateRecord, SubscriptionRef
-from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
+from twigcast.overlay.chord.states import PartClaim, Registration, StateRecord, SubscriptionRef
+from twigcast.overlay.chord.table import Ref
+from twigcast.overlay.core import Address, Traffic, carries
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Predicate
 
 _REF_BYTES = 26
 
 
+#: What a state accepts: claims, with their versions, by the predicates that they depend on.
+Accepted: TypeAlias = tuple[tuple[tuple[Predicate, ...], tuple[tuple[PartClaim, Registration], ...]], ...]
+
+
 def _records_bytes(records: tuple[StateRecord, ...]) -> int:
     return sum(record.size_bytes() for record in records)
+
+
+def _claims_bytes(accepted: Accepted) -> int:
+    return sum(16 * len(predicates) + 32 * len(claims) for predicates, claims in accepted)
 
 
 # The ring.
 
 
-@carries(Traffic.MAINTENANCE, content=4)
+@carries(Traffic.MAINTENANCE, 4)
 class FindSuccessor(NamedTuple):
     """A routed question for the owner of an identifier. `token` comes back with the answer."""
 
     token: int
 
 
-@carries(Traffic.MAINTENANCE, content=_REF_BYTES + 8)
+@carries(Traffic.MAINTENANCE, _REF_BYTES + 8)
 class SuccessorReply(NamedTuple):
     """The answer to `FindSuccessor`, with the hops of the question."""
 
@@ -36,14 +44,14 @@ class SuccessorReply(NamedTuple):
     hops: int
 
 
-@carries(Traffic.MAINTENANCE, content=_REF_BYTES)
+@carries(Traffic.MAINTENANCE, _REF_BYTES)
 class Join(NamedTuple):
     """The request of a new node to join, routed to its identifier: the owner takes it in as predecessor."""
 
     ref: Ref
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, lambda m: _REF_BYTES * (1 + len(m.successors)) + _records_bytes(m.records))
 class Welcome(NamedTuple):
     """The answer to a new node: its predecessor, its successors, and the states that it owns from now on."""
 
@@ -51,55 +59,43 @@ class Welcome(NamedTuple):
     successors: tuple[Ref, ...]
     records: tuple[StateRecord, ...]
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + _REF_BYTES * (1 + len(self.successors)) + _records_bytes(self.records)
 
-
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, lambda m: len(m.reason))
 class Refuse(NamedTuple):
     """The refusal to let a new node join at its identifier. Final if trying again cannot help."""
 
     reason: str
     final: bool
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.reason)
 
-
-@carries(Traffic.MAINTENANCE, content=0)
+@carries(Traffic.MAINTENANCE, 0)
 class GetNeighbours(NamedTuple):
     """The question of stabilise for the predecessor and the successors of a node."""
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, lambda m: _REF_BYTES * (1 + len(m.successors)))
 class Neighbours(NamedTuple):
     """The answer to `GetNeighbours`."""
 
     predecessor: Ref | None
     successors: tuple[Ref, ...]
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + _REF_BYTES * (1 + len(self.successors))
 
-
-@carries(Traffic.MAINTENANCE, content=_REF_BYTES)
+@carries(Traffic.MAINTENANCE, _REF_BYTES)
 class NotifyPredecessor(NamedTuple):
     """The notify of Chord: the sender may be the receiver's predecessor."""
 
     ref: Ref
 
 
-@carries(Traffic.MAINTENANCE, content=0)
+@carries(Traffic.MAINTENANCE, 0)
 class PredecessorPing(NamedTuple):
     """A sign of life. The acknowledgement of the link is the answer."""
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, lambda m: _REF_BYTES * (2 + len(m.successors)) + _records_bytes(m.records))
 class LeaveRing(NamedTuple):
-    """The goodbye of a node: to its successor with its states, to its predecessor without."""
+    """The notice of a leaving node: to its successor with its states, to its predecessor without."""
 
     leaver: Ref
     predecessor: Ref | None
@@ -107,12 +103,8 @@ class LeaveRing(NamedTuple):
     records: tuple[StateRecord, ...]
     span: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + _REF_BYTES * (2 + len(self.successors)) + _records_bytes(self.records)
 
-
-@carries(Traffic.MAINTENANCE, content=20 + _REF_BYTES)
+@carries(Traffic.MAINTENANCE, 20 + _REF_BYTES)
 class Located(NamedTuple):
     """An answer to the origin of a routed message: the owner of its identifier (ours; for the cache of addresses)."""
 
@@ -123,26 +115,22 @@ class Located(NamedTuple):
 # Copies.
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, lambda m: 4 + _records_bytes(m.records))
 class Replicate(NamedTuple):
     """The states to merge. With a token, the sender waits for `Stored` (ours)."""
 
     records: tuple[StateRecord, ...]
     token: int = -1
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 4 + _records_bytes(self.records)
 
-
-@carries(Traffic.REPLICATION, content=4)
+@carries(Traffic.REPLICATION, 4)
 class Stored(NamedTuple):
     """The answer to a `Release`, or to a `Replicate` or `Shed` with a token (ours)."""
 
     token: int
 
 
-@carries(Traffic.REPLICATION, content=44)
+@carries(Traffic.REPLICATION, 44)
 class Pull(NamedTuple):
     """A request for the states in (low, high] that the receiver holds (ours)."""
 
@@ -151,19 +139,15 @@ class Pull(NamedTuple):
     token: int
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, lambda m: 4 + _records_bytes(m.records))
 class Pulled(NamedTuple):
     """The answer to `Pull` (ours)."""
 
     token: int
     records: tuple[StateRecord, ...]
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 4 + _records_bytes(self.records)
 
-
-@carries(Traffic.REPLICATION, content=56)
+@carries(Traffic.REPLICATION, 56)
 class RangeDigest(NamedTuple):
     """The hash of the owner's states in (low, high]. The replica answers with its states if they differ (ours)."""
 
@@ -175,152 +159,99 @@ class RangeDigest(NamedTuple):
 # Indexing.
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: 32 + sum(len(label) + 1 for label in m.labels) + 16 * len(m.predicates))
 class IndexQuery(NamedTuple):
-    """One linear part of a query on its walk along its automaton; a withdrawal takes the same walk (ours: `present`).
+    """A linear part of a query on its walk along its automaton. A withdrawal takes the same walk (ours)."""
 
-    Attributes:
-        labels: The edges of the part's automaton.
-        predicates: Its conditions.
-        claim: Whose it is.
-        depth: Number of labels consumed; the receiver owns that state.
-        time: The subscriber's clock when he registered or withdrew.
-        present: False to withdraw.
-        edge_version: Version of the edge passed last.
-    """
-
-    labels: tuple[str, ...]
-    predicates: tuple[Predicate, ...]
-    claim: PartClaim
-    depth: int
-    time: float
-    present: bool = True
-    edge_version: float = 0
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 32 + sum(len(label) + 1 for label in self.labels) + 16 * len(self.predicates)
+    labels: tuple[str, ...]  #: The edges of the part's automaton.
+    predicates: tuple[Predicate, ...]  #: Its conditions.
+    claim: PartClaim  #: Whose it is.
+    depth: int  #: Number of labels consumed; the receiver owns that state.
+    registration: Registration  #: The making of the claim, or its withdrawal.
+    edge_version: int = 0  #: Version of the edge passed last.
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: len(m.claim.subscription.key) + 16)
 class Indexed(NamedTuple):
     """A notice to the subscriber that the walk has reached its end (ours)."""
 
     claim: PartClaim
-    time: float
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.claim.subscription.key) + 16
+    version: int  #: Of the registration.
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: len(m.parent) + len(m.label) + 8)
 class PruneEdge(NamedTuple):
     """A request to the parent of an empty state to drop the edge, unless it was passed since (ours)."""
 
     parent: str
     label: str
-    version: float
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.parent) + len(self.label) + 8
+    version: int
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: len(m.key) + 8)
 class EdgePruned(NamedTuple):
     """The answer to the child: the edge of this version is gone (ours)."""
 
     key: str
-    version: float
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.key) + 8
+    version: int
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: len(m.ancestor) + len(m.state) + len(m.label))
 class CopyEdgeGone(NamedTuple):
-    """A notice to an ancestor with a copy of `state` in its fragment: its edge is gone since `time` (ours)."""
+    """A notice to an ancestor with a copy of `state` in its fragment: this edge of the state is gone (ours)."""
 
     ancestor: str
     state: str
     label: str
-    time: float
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.ancestor) + len(self.state) + len(self.label) + 8
 
 
 # Filtering.
 
 
 class Publication(NamedTuple):
-    """One attempt at publishing a message or a fragment of it."""
+    """One attempt at publishing a message or a fragment of it. The message is known by its publisher and its name."""
 
     name: str
     publisher: Address
-    attempt: int
+    attempt: int  #: A number that the publisher has given to nothing else.
     confirm: bool
     document: Document
 
 
-@carries(Traffic.FILTERING)
+def _expand_bytes(message: RecExpand) -> int:
+    document = message.publication.document
+    content = document.size_bytes if message.whole else document.subtree_size(message.at)
+    return 24 + content + len(message.key) + 8 * len(message.path)
+
+
+@carries(Traffic.FILTERING, _expand_bytes)
 class RecExpand(NamedTuple):
-    """A step of the recursive method: the receiver continues below element `at` in the state with this key.
+    """A step of the recursive method: the receiver continues below element `at` in the state with this key."""
 
-    Attributes:
-        key: The state.
-        publication: The message.
-        at: Index of the element that led here; -1 for the document node.
-        path: Indexes of the elements consumed so far, one a step.
-        steps: Logical steps so far.
-        hops: Routed hops before this message was sent.
-        copy: Which holder of a hot state was chosen; 0 for the owner.
-        whole: The whole message travels, not just the part below `at`.
-        ticket: Number of this expansion, by which the publisher learns that it was done; 0 where it does not care.
-    """
-
-    key: str
-    publication: Publication
-    at: int
-    path: tuple[int, ...]
-    steps: int = 0
-    hops: int = 0
-    copy: int = 0
-    whole: bool = True
+    key: str  #: The state.
+    publication: Publication  #: The message.
+    at: int  #: Index of the element that led here; -1 for the document node.
+    path: tuple[int, ...]  #: Indexes of the elements consumed so far, one a step.
+    steps: int = 0  #: Logical steps so far.
+    hops: int = 0  #: Routed hops before this message was sent.
+    copy: int = 0  #: Which holder of a hot state was chosen; 0 for the owner.
+    whole: bool = True  #: The whole message travels, not just the part below `at`.
+    #: Number of this expansion, by which the publisher learns that it was done; 0 where it does not care.
     ticket: int = 0
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        document = self.publication.document
-        content = document.size_bytes if self.whole else document.subtree_size(self.at)
-        return HEADER_BYTES + 24 + content + len(self.key) + 8 * len(self.path)
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: len(m.name) + 20 + 16 * len(m.failed))
 class Branched(NamedTuple):
-    """A report to the publisher that the expansion with this ticket is done (ours; confirms a publication).
+    """A report to the publisher that what has this ticket is done (ours; confirms a publication)."""
 
-    Attributes:
-        name: The message.
-        attempt: The attempt at publishing.
-        ticket: The ticket of what was done.
-        spawned: The tickets of what it led to, combined by exclusive or.
-    """
-
-    name: str
-    attempt: int
-    ticket: int
-    spawned: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.name) + 20
+    name: str  #: The message.
+    attempt: int  #: The attempt at publishing.
+    ticket: int  #: The ticket of what was done.
+    spawned: int  #: The tickets of what it led to, combined by exclusive or.
+    failed: tuple[SubscriptionRef, ...] = ()  #: The subscriptions whose subscriber could not be notified.
 
 
-@carries(Traffic.FILTERING)
+@carries(Traffic.FILTERING, lambda m: len(m.key) + len(m.label) + 8)
 class ExpandState(NamedTuple):
     """A question of the iterative method for the states that follow from this one on an element."""
 
@@ -329,12 +260,8 @@ class ExpandState(NamedTuple):
     token: int
     hops: int = 0
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.key) + len(self.label) + 8
 
-
-@carries(Traffic.FILTERING)
+@carries(Traffic.FILTERING, lambda m: len(m.key) + 8)
 class CollectAccepted(NamedTuple):
     """A question of the iterative method for the claims of a state that is not expanded any further (ours)."""
 
@@ -342,74 +269,92 @@ class CollectAccepted(NamedTuple):
     token: int
     hops: int = 0
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.key) + 8
 
-
-@carries(Traffic.FILTERING)
+@carries(Traffic.FILTERING, lambda m: 8 + sum(len(key) + 2 for key, _ in m.targets) + _claims_bytes(m.accepted))
 class Expanded(NamedTuple):
     """The answer to `ExpandState`: the next states (and whether the element was consumed), and the claims."""
 
     token: int
     targets: tuple[tuple[str, bool], ...]
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
+    accepted: Accepted
     hops: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        claims = sum(16 * len(predicates) + 24 * len(claims) for predicates, claims in self.accepted)
-        return HEADER_BYTES + 8 + sum(len(key) + 2 for key, _ in self.targets) + claims
 
-
-@carries(Traffic.FILTERING)
+@carries(Traffic.FILTERING, lambda m: 8 + _claims_bytes(m.accepted))
 class Collected(NamedTuple):
     """The answer to `CollectAccepted`."""
 
     token: int
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
+    accepted: Accepted
     hops: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 8 + sum(16 * len(predicates) + 24 * len(claims) for predicates, claims in self.accepted)
 
-
-@carries(Traffic.FILTERING)
+@carries(Traffic.FILTERING, lambda m: 24 + len(m.name) + 8 * len(m.claim.plan) + 4 * len(m.elements))
 class PartMatch(NamedTuple):
-    """A report to the meeting point of a branching query: a part matched at these elements (ours).
+    """A report to the meeting point of a branching query: a part matched at these elements (ours)."""
 
-    Attributes:
-        name: The message.
-        claim: Subscription, part and plan.
-        elements: L of the elements at the part's own anchor and at the anchors of the parts that hang on it.
-        publisher: Who wants to know that the match arrived; -1 for nobody.
-        attempt: The attempt at publishing.
-        ticket: As in `RecExpand`.
-    """
-
-    name: str
-    claim: PartClaim
-    elements: tuple[int, ...]
+    name: str  #: The message, by its publisher.
     publisher: Address
-    attempt: int
-    ticket: int = 0
+    claim: PartClaim  #: Subscription, part and plan.
+    version: int  #: Of the subscription.
+    #: L of the elements at the part's own anchor and at the anchors of the parts that hang on it.
+    elements: tuple[int, ...]
+    attempt: int  #: The attempt at publishing.
+    ticket: int = 0  #: As in `RecExpand`.
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 16 + len(self.name) + 8 * len(self.claim.plan) + 4 * len(self.elements)
 
-
-@carries(Traffic.NOTIFICATION)
+@carries(Traffic.NOTIFICATION, lambda m: 24 + len(m.name) + sum(len(key) + 9 for key, _ in m.subscriptions))
 class Notify(NamedTuple):
     """A notice to a subscriber that these subscriptions match the message."""
 
-    name: str
-    keys: tuple[str, ...]
+    name: str  #: The message, by its publisher.
+    publisher: Address
+    subscriptions: tuple[tuple[str, int], ...]  #: The key and version of each.
+    attempt: int  #: The attempt at publishing.
+    ticket: int = 0  #: As in `RecExpand`.
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.name) + sum(len(key) + 1 for key in self.keys)
+
+# Load shedding (section 6.4).
+
+
+@carries(Traffic.BALANCING, lambda m: 12 + m.record.size_bytes())
+class Shed(NamedTuple):
+    """The present version of a hot state, routed to the position of copy number `copy`."""
+
+    record: StateRecord  #: The state.
+    copy: int  #: Which copy.
+    token: int = -1  #: For the answer (`Stored`), where the owner waits for it.
+    question: int = -1  #: The number of the `CopyRequest` that this answers.
+
+
+@carries(Traffic.BALANCING, lambda m: len(m.key) + 8)
+class CopyRequest(NamedTuple):
+    """A request for a hot state, routed to its owner by a holder that has no copy yet."""
+
+    key: str
+    copy: int
+    question: int
+
+
+@carries(Traffic.BALANCING, lambda m: len(m.key) + 16)
+class Release(NamedTuple):
+    """A request to a holder to drop copies up to this version, since the state is no longer hot.
+
+    It answers `Stored`.
+    """
+
+    key: str
+    copy: int
+    version: int
+    token: int
+
+
+@carries(Traffic.BALANCING, lambda m: len(m.key) + 4)
+class ReplicaInfo(NamedTuple):
+    """A notice to a requester that the state has this many copies, of which it may choose."""
+
+    key: str
+    copies: int
 
 
 # What a peer delivers to its application.
@@ -418,8 +363,9 @@ class Notify(NamedTuple):
 class Notification(NamedTuple):
     """A match of a subscription of this peer with a message. It is delivered once."""
 
-    name: str
+    name: str  #: The message, by its publisher.
     key: str
+    publisher: Address
 
 
 class Subscribed(NamedTuple):
@@ -430,10 +376,14 @@ class Subscribed(NamedTuple):
 
 
 class Published(NamedTuple):
-    """A confirmation that a publication of this peer is complete: every branch was followed."""
+    """A confirmation that a publication of this peer is complete.
+
+    Every branch was followed, and every notification has arrived, but for those that failed.
+    """
 
     name: str
     attempts: int
+    failed: tuple[SubscriptionRef, ...] = ()  #: The subscriptions whose subscriber could not be notified.
 
 
 class RingFailure(NamedTuple):

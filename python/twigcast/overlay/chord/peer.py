@@ -1,9 +1,9 @@
-"""A peer: one place on the ring, its routing table, its states, and what it has under way.
+"""A peer: one position on the ring, with its routing table, its states, and the requests that it has not finished.
 
-The handlers live in the modules named after what they do (`maintenance`, `replication`, `indexing`, `publication`,
-`iterative`, `meeting`, `shedding`); `handlers.py` puts them into the two tables used here: messages sent straight to a
-node, and messages routed to a place on the circle (*keyed*), which only the node that has the states of that place may
-answer.
+Handlers are in the modules named after what they do (`maintenance`, `replication`, `indexing`, `publication`,
+`iterative`, `meeting`, `shedding`). `handlers.py` puts them into the two tables used here: for messages sent directly
+to a node, and for messages routed to a position on the circle (*keyed*), which only the node with the states of that
+position may answer.
 """
 
 from __future__ import annotations
@@ -12,26 +12,56 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, NamedTuple
 
-from twigcast.overlay.chord.identifiers import Ref, identifier_of_key
-from twigcast.overlay.chord.messages import Located
+from twigcast.overlay.chord.messages import Join, Located, Refuse
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.chord.states import State, StateStore, SubscriptionRef
-from twigcast.overlay.chord.table import FingerTable
-from twigcast.overlay.core import Address, Handler, KeyRoutedMessage, ProtocolNode
+from twigcast.overlay.chord.table import FingerTable, Ref, identifier_of_key
+from twigcast.overlay.core import Address, KeyRoutedMessage, ProtocolNode
 from twigcast.overlay.paths import LinearPart
 
-#: Publications whose notifications a peer remembers, to drop repeats.
+#: Publications whose notifications a peer remembers. A repeat is dropped as long as its application was not notified
+#: of as many other publications since: it delivers a message that is published again later a second time.
 REMEMBERED_PUBLICATIONS = 256
 
 
 class SubscriptionRequest(NamedTuple):
-    """A subscription of this peer's application: the parts, when it was made or withdrawn, and what is confirmed."""
+    """A subscription of this peer's application, or its withdrawal: the parts, and which of them are confirmed."""
 
+    key: str
     parts: tuple[LinearPart, ...]
     time: float
     present: bool
-    confirmed: frozenset[int]
-    attempts: int
+    confirmed: frozenset[int] = frozenset()
+    attempts: int = 0
+
+
+class RecentPublications:
+    """A memory of what was already done for recent publications."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done: OrderedDict[Hashable, set[Hashable]] = OrderedDict()
+
+    def is_first(self, publication: Hashable, item: Hashable) -> bool:
+        """Returns whether this item is new for this publication, and remembers it."""
+        seen = self._done.setdefault(publication, set())
+        self._done.move_to_end(publication)
+        if len(self._done) > REMEMBERED_PUBLICATIONS:
+            self._done.popitem(last=False)
+        if item in seen:
+            return False
+        seen.add(item)
+        return True
+
+
+class Pulling(NamedTuple):
+    """A request for the states of a range that has grown: how far it reaches, and whose answers are missing."""
+
+    token: int
+    span: int
+    missing: set[Address]
+    asked: float
 
 
 class Write(NamedTuple):
@@ -50,82 +80,53 @@ class Arriving(NamedTuple):
 
 
 class Peer(ProtocolNode):
-    """One place on the ring."""
+    """One position on the ring."""
 
-    __slots__ = (
-        "active",
-        "arriving",
-        "cache",
-        "copy_counts",
-        "filtering_load",
-        "held",
-        "iterations",
-        "joining",
-        "let_go",
-        "meetings",
-        "next_finger",
-        "notified",
-        "publications",
-        "pulled_at",
-        "pulls",
-        "replica_ranges",
-        "requests",
-        "seeds",
-        "settings",
-        "store",
-        "strays",
-        "table",
-        "tokens",
-        "waiting",
-        "window",
-        "window_total",
-        "writes",
-    )
-
+    on_lost_node: Callable[[Address, bool], None]
     keyed: ClassVar[dict[type, Callable[[Any, KeyRoutedMessage], None]]] = {}
-    timer_handlers: ClassVar[dict[str, Callable[..., None]]] = {}
-    lost_handlers: ClassVar[dict[type, Callable[[Any, Address, Any], None]]] = {}
-    on_lost_node: Callable[[Address], None]
-    handlers: ClassVar[dict[type, Handler]] = {}
 
-    def __init__(self, ref: Ref, settings: ChordSettings, incarnation: int = 0) -> None:
-        super().__init__(ref.address, settings.link, incarnation)
+    def __init__(self, ref: Ref, settings: ChordSettings) -> None:
+        super().__init__(ref.address, settings.link, ref.incarnation)
         self.settings = settings
         self.table = FingerTable(ref, settings.bits, settings.successors)
         self.store = StateStore(settings.bits)
-        #: Part of the ring; until then messages for its places wait.
+        #: Whether it is part of the ring; until then, messages for its positions wait.
         self.active = False
-        #: Attempts at joining so far, and where to try.
+        #: Whether it has left the ring, and only waits for its farewells to arrive.
+        self.left = False
+        #: Attempts at joining since the ring last answered, and the nodes to ask.
         self.joining = 0
         self.seeds: tuple[Address, ...] = ()
-        self.tokens = 0
         self.next_finger = 0
-        #: Routed messages for places whose states are not all here yet.
+        #: Routed messages for positions whose states are not all here yet.
         self.waiting: list[KeyRoutedMessage] = []
-        #: Nodes whose answers to `Pull` are missing, and when they were asked.
-        self.pulls: dict[int, set[Address]] = {}
-        self.pulled_at = 0.0
-        #: States that belong elsewhere: repair periods since they were first seen to.
+        self.pulling: Pulling | None = None
+        #: States that belong elsewhere, with the repair periods since this was noticed.
         self.strays: dict[str, int] = {}
         #: Ranges this node holds replicas for: owner -> (low, high, last time refreshed).
         self.replica_ranges: dict[Address, tuple[int, int, float]] = {}
-        self.writes: dict[int, Write] = {}
+        #: By token, what waits for an answer, and from whom; -1 for whoever owns a position.
+        self.writes: dict[int, tuple[Write, Address]] = {}
         self.cache: OrderedDict[int, Address] = OrderedDict()
         #: Hot states of others: key -> number of extra copies.
         self.copy_counts: dict[str, int] = {}
         #: Copies of others' hot states held here.
         self.held: dict[tuple[str, int], State] = {}
         self.arriving: dict[tuple[str, int], Arriving] = {}
-        #: Versions of copies that were let go of.
+        #: Versions of dropped copies.
         self.let_go: dict[tuple[str, int], int] = {}
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0
-        self.requests: dict[SubscriptionRef, SubscriptionRequest] = {}
+        #: By version, the subscriptions that are held or being made, and the withdrawals that are not confirmed.
+        self.requests: dict[int, SubscriptionRequest] = {}
+        #: By key, the version of its last subscription or withdrawal.
+        self.versions: dict[str, int] = {}
         self.publications: dict[str, Any] = {}
         self.iterations: dict[int, Any] = {}
-        self.notified: OrderedDict[tuple[str, int], set[Any]] = OrderedDict()
-        self.meetings: OrderedDict[tuple[str, SubscriptionRef], Any] = OrderedDict()
+        self.notified = RecentPublications()
+        self.reported = RecentPublications()
+        self.meetings: OrderedDict[tuple[Address, str, SubscriptionRef, int], Any] = OrderedDict()
 
     # Small helpers.
 
@@ -133,11 +134,6 @@ class Peer(ProtocolNode):
     def ref(self) -> Ref:
         """The peer's own reference."""
         return self.table.own
-
-    def new_token(self) -> int:
-        """Returns a number that this peer has not used before."""
-        self.tokens += 1
-        return self.tokens
 
     def identifier(self, key: str) -> int:
         """Returns the identifier of a key."""
@@ -147,18 +143,9 @@ class Peer(ProtocolNode):
         """Returns the host of an address."""
         return address // self.settings.virtual_nodes
 
-    def first_time(self, name: str, attempt: int, item: Hashable) -> bool:
-        """Returns whether this item is new for this attempt at a publication, and remembers it."""
-        key = (name, attempt)
-        seen = self.notified.get(key)
-        if seen is None:
-            seen = self.notified[key] = set()
-            if len(self.notified) > REMEMBERED_PUBLICATIONS:
-                self.notified.popitem(last=False)
-        if item in seen:
-            return False
-        seen.add(item)
-        return True
+    def on_link_lost(self, address: Address, restarted: bool) -> None:
+        """Removes a node that does not answer, or the former life of one that has started again."""
+        self.on_lost_node(address, restarted)
 
     # Routing.
 
@@ -171,7 +158,7 @@ class Peer(ProtocolNode):
         table = self.table
         identifier = routed.identifier
         if not self.active:
-            self.waiting.append(routed)
+            self.keep(routed)
             return
         if table.is_responsible(identifier):
             self.take(routed)
@@ -204,9 +191,27 @@ class Peer(ProtocolNode):
             if handler is not None:
                 handler(self, routed)
         elif table.predecessor is None or table.is_responsible(routed.identifier):
-            self.waiting.append(routed)
+            self.keep(routed)
         else:
             self._hop(table.predecessor.address, routed, final=True)
+
+    def keep(self, routed: KeyRoutedMessage) -> None:
+        """Keeps a routed message until this peer can handle it. Once it has left, its successor can."""
+        if self.left and self.table.successor.address != self.address:
+            self._hop(self.table.successor.address, routed, final=False)
+        elif type(routed.payload) is Join:
+            if self.active:
+                self.put_off(routed)
+        else:
+            self.waiting.append(routed)
+
+    def put_off(self, routed: KeyRoutedMessage) -> None:
+        """Lets a new node ask again, instead of keeping its request or repeating it.
+
+        The node does so for as long as it lives. Later it may be dead, and each request of a dead node would take a
+        part of the range from its owner until the death is noticed.
+        """
+        self.send_once(routed.origin, Refuse("the ring is being mended", final=False))
 
     def release_waiting(self) -> None:
         """Routes again what had to wait."""
@@ -214,28 +219,11 @@ class Peer(ProtocolNode):
         for routed in waiting:
             self.route(routed)
 
-    # The node's own hooks.
-
-    def on_timer(self, timer: Hashable) -> None:
-        """Dispatches a timer by its name, or by the first item of a tuple."""
-        if isinstance(timer, tuple):
-            self.timer_handlers[timer[0]](self, *timer[1:])
-        elif isinstance(timer, str):
-            self.timer_handlers[timer](self)
-
-    def on_unreachable(self, address: Address, message: Any) -> None:
-        """Forgets a node that does not answer, and finds another route for what was sent to it."""
-        self.on_lost_node(address)
-        handler = self.lost_handlers.get(type(message))
-        if handler is not None:
-            handler(self, address, message)
-
 
 def on_routed(peer: Peer, sender: Address, routed: KeyRoutedMessage) -> None:
     """Sends a routed message on, or takes it."""
     if routed.hops > 6 * peer.settings.bits:
-        routed = routed._replace(hops=0, final=False)
-        peer.waiting.append(routed)
+        peer.keep(routed._replace(hops=0, final=False))
     elif routed.final and peer.active:
         peer.take(routed)
     else:

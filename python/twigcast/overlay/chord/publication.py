@@ -8,12 +8,14 @@ A publication can be *confirmed* (ours). Every expansion has a ticket and report
 those of the expansions it led to. The publisher combines them all by exclusive or: every ticket turns up twice, once
 announced and once reported, so the result is zero when every branch has been followed (the acker of Apache Storm).
 Until then the publisher tries again after a while. Repeated notifications are dropped by subscribers. Counting reports
-and announcements would not do: reports overtake each other.
+and announcements would not do: reports overtake each other. Notifications have tickets, too, which their subscribers
+report, or, if they cannot be reached, the peers that tried.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 
 from twigcast.overlay.chord import matching, shedding
 from twigcast.overlay.chord.messages import (
@@ -28,21 +30,33 @@ from twigcast.overlay.chord.messages import (
 )
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import State, SubscriptionRef
+from twigcast.overlay.chord.tickets import Tickets
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document, split_document
 from twigcast.overlay.paths import Condition
 
 
+@dataclass(slots=True, eq=False)
 class PublicationProgress:
     """The state of a publication at its publisher, until every branch has been followed."""
 
-    __slots__ = ("attempt", "fragments", "open", "reported")
+    fragments: list[Document]  #: What to publish again; empty where the publisher follows the branches itself.
+    attempt: int = 0  #: Number of the present attempt.
+    attempts: int = 0
+    open: int = 0
+    reported: set[int] = field(default_factory=set)
+    failed: dict[int, tuple[SubscriptionRef, ...]] = field(default_factory=dict)  #: By ticket.
 
-    def __init__(self, fragments: list[Document]) -> None:
-        self.fragments = fragments
-        self.attempt = 0
+    def begin_attempt(self, peer: Peer, name: str) -> Tickets:
+        """Begins the next attempt. Returns its tickets, which are all zero where nobody counts."""
+        confirm = peer.settings.confirm
+        self.attempt = peer.new_token()
+        self.attempts += 1
         self.open = 0
-        self.reported: set[int] = set()
+        self.reported, self.failed = set(), {}
+        if confirm:
+            peer.set_timer(peer.settings.confirm_delay, ("publication", name, self.attempt))
+        return Tickets(_first_ticket(name, self.attempt) if confirm else 0)
 
 
 def publish(peer: Peer, document: Document) -> None:
@@ -59,15 +73,11 @@ def publish(peer: Peer, document: Document) -> None:
 
 
 def _send_out(peer: Peer, name: str, progress: PublicationProgress) -> None:
-    confirm = peer.settings.confirm
-    tickets = matching.Tickets(_first_ticket(name, progress.attempt) if confirm else 0)
+    tickets = progress.begin_attempt(peer, name)
     for fragment in progress.fragments:
-        publication = Publication(name, peer.address, progress.attempt, confirm, fragment)
+        publication = Publication(name, peer.address, progress.attempt, peer.settings.confirm, fragment)
         send_expand(peer, RecExpand("start", publication, -1, (), steps=1, ticket=tickets.draw()))
     progress.open = tickets.drawn
-    progress.reported = set()
-    if confirm:
-        peer.set_timer(peer.settings.confirm_delay, ("publication", name, progress.attempt))
 
 
 def _first_ticket(name: str, attempt: int) -> int:
@@ -80,24 +90,31 @@ def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
     progress: PublicationProgress | None = peer.publications.get(name)
     if progress is None or progress.attempt != attempt:
         return
-    if attempt + 1 >= peer.settings.attempts_max:
+    if progress.attempts >= peer.settings.attempts_max or not progress.fragments:
         del peer.publications[name]
         peer.deliver(RingFailure(f"publish {name}", "some branches could not be followed"))
         return
-    progress.attempt += 1
     _send_out(peer, name, progress)
 
 
 def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
-    """Marks an expansion as done, and completes the publication with the last one."""
+    """Marks something as done, and completes the publication with the last ticket."""
     progress: PublicationProgress | None = peer.publications.get(message.name)
     if progress is None or progress.attempt != message.attempt or message.ticket in progress.reported:
         return
     progress.reported.add(message.ticket)
+    if message.failed:
+        progress.failed[message.ticket] = message.failed
     progress.open ^= message.ticket ^ message.spawned
+    complete_if_done(peer, message.name, progress)
+
+
+def complete_if_done(peer: Peer, name: str, progress: PublicationProgress) -> None:
+    """Completes a publication if all of its tickets have turned up twice."""
     if progress.open == 0:
-        del peer.publications[message.name]
-        peer.deliver(Published(message.name, progress.attempt + 1))
+        del peer.publications[name]
+        failed = tuple(dict.fromkeys(subscription for some in progress.failed.values() for subscription in some))
+        peer.deliver(Published(name, progress.attempts, failed))
 
 
 def send_expand(peer: Peer, message: RecExpand) -> None:
@@ -117,7 +134,7 @@ def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
     peer.filtering_load += 1
     publication = message.publication
     hops = message.hops + routed.hops
-    tickets = matching.Tickets(message.ticket)
+    tickets = Tickets(message.ticket)
     if peer.settings.observe:
         peer.deliver(Visited(publication.name, message.key, message.steps, hops))
     if publication.document.size_bytes > peer.settings.message_bytes_max:
@@ -150,7 +167,7 @@ def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
     peer.route_to_key(message.key, message._replace(copy=-message.copy, hops=hops))
 
 
-def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: matching.Tickets) -> None:
+def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: Tickets) -> None:
     """Matches on from a state as far as its fragment reaches, reports matches, and sends on what is left."""
     publication = message.publication
     document = publication.document
@@ -185,7 +202,9 @@ def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hop
 
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
     """Delivers each match of a subscription of this peer's application once."""
-    for key in message.keys:
-        interest = peer.requests.get(SubscriptionRef(peer.address, key))
-        if interest is not None and interest.present and peer.first_time(message.name, -1, key):
-            peer.deliver(Notification(message.name, key))
+    for key, version in message.subscriptions:
+        present = peer.versions.get(key) == version and peer.requests[version].present
+        if present and peer.notified.is_first((message.publisher, message.name), version):
+            peer.deliver(Notification(message.name, key, message.publisher))
+    if message.ticket:
+        peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))

@@ -2,7 +2,7 @@
 
 The owner of a state and its next r - 1 successors hold it. A change is confirmed only when they all have it, so after
 any r - 1 failures between two repairs one of them still does. When responsibility grows, the new owner collects the
-states of the new places from its successors, where the copies are by construction, before it answers for them.
+states of the new positions from its successors, where the copies are by construction, before it answers for them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 
-from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate, Stored
-from twigcast.overlay.chord.peer import Peer, Write
-from twigcast.overlay.chord.shedding_messages import Shed
+from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate, Shed, Stored
+from twigcast.overlay.chord.peer import Peer, Pulling, Write
 from twigcast.overlay.chord.states import State, StateRecord
 from twigcast.overlay.core import Address, KeyRoutedMessage
 
@@ -49,31 +48,25 @@ def write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None])
 def _write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None]) -> Write:
     write = Write(set(), then)
     for address in replica_addresses(peer):
-        peer.send(address, Replicate((record,), expect_answer(peer, write)))
+        peer.send(address, Replicate((record,), expect_answer(peer, write, address)))
     return write
 
 
-def expect_answer(peer: Peer, write: Write) -> int:
+def expect_answer(peer: Peer, write: Write, address: Address = -1) -> int:
     """Returns a token for one more answer (`Stored`) that a write waits for."""
     token = peer.new_token()
     write.waiting_for.add(token)
-    peer.writes[token] = write
+    peer.writes[token] = write, address
     return token
 
 
 def on_stored(peer: Peer, sender: Address, message: Stored) -> None:
     """Marks a holder as having the change, and ends the write with the last one."""
-    write = peer.writes.pop(message.token, None)
+    write, _ = peer.writes.pop(message.token, (None, -1))
     if write is not None:
         write.waiting_for.discard(message.token)
         if not write.waiting_for:
             write.then()
-
-
-def on_lost_replicate(peer: Peer, address: Address, message: Replicate) -> None:
-    """Stops waiting for a failed holder. The next holder in the row gets everything (`push_to_replicas`)."""
-    if message.token >= 0:
-        on_stored(peer, address, Stored(message.token))
 
 
 def on_replicate(peer: Peer, sender: Address, message: Replicate) -> None:
@@ -117,19 +110,15 @@ def recover(peer: Peer) -> None:
     if peer.settings.replicas == 1 or not others:
         table.verified_span = span
         return
-    if peer.pulls.get(span) and peer.now - peer.pulled_at < _PULL_PERIODS * peer.settings.stabilise_period:
+    pulling = peer.pulling
+    patience = _PULL_PERIODS * peer.settings.stabilise_period
+    if pulling is not None and pulling.span == span and peer.now - pulling.asked < patience:
         return
-    peer.pulled_at = peer.now
-    peer.pulls.clear()
-    peer.pulls[span] = set(others)
+    pulling = peer.pulling = Pulling(peer.new_token(), span, set(others), peer.now)
     low = (peer.ref.identifier - span) % (1 << table.bits)
     high = (peer.ref.identifier - table.verified_span) % (1 << table.bits)
     for address in others:
-        peer.send(address, Pull(low, high, _token_of(span)))
-
-
-def _token_of(span: int) -> int:
-    return span % ((1 << 31) - 1)
+        peer.send(address, Pull(low, high, pulling.token))
 
 
 def on_pull(peer: Peer, sender: Address, message: Pull) -> None:
@@ -141,20 +130,19 @@ def on_pull(peer: Peer, sender: Address, message: Pull) -> None:
 def on_pulled(peer: Peer, sender: Address, message: Pulled) -> None:
     """Merges the states of one holder that has answered."""
     peer.store.merge(message.records)
-    for span, missing in list(peer.pulls.items()):
-        if _token_of(span) == message.token:
-            missing.discard(sender)
-            _finish_recovery(peer, span)
+    if peer.pulling is not None and peer.pulling.token == message.token:
+        _mark_pulled(peer, peer.pulling, sender)
 
 
-def _finish_recovery(peer: Peer, span: int) -> None:
-    if peer.pulls.get(span):
+def _mark_pulled(peer: Peer, pulling: Pulling, address: Address) -> None:
+    pulling.missing.discard(address)
+    if pulling.missing:
         return
-    peer.pulls.pop(span, None)
+    peer.pulling = None
     own_span = peer.table.own_span()
     if own_span is None:
         return
-    peer.table.verified_span = max(peer.table.verified_span, min(span, own_span))
+    peer.table.verified_span = max(peer.table.verified_span, min(pulling.span, own_span))
     if peer.table.verified_span < own_span:
         recover(peer)
         return
@@ -163,10 +151,11 @@ def _finish_recovery(peer: Peer, span: int) -> None:
 
 
 def on_replica_lost(peer: Peer, address: Address) -> None:
-    """Continues without a node that was asked for states and has failed."""
-    for span, missing in list(peer.pulls.items()):
-        missing.discard(address)
-        _finish_recovery(peer, span)
+    """Continues without a failed node. The next holder in the row gets everything (`push_to_replicas`)."""
+    for token in [token for token, (_, holder) in peer.writes.items() if holder == address]:
+        on_stored(peer, address, Stored(token))
+    if peer.pulling is not None and address in peer.pulling.missing:
+        _mark_pulled(peer, peer.pulling, address)
 
 
 # Repair.
@@ -207,7 +196,7 @@ def on_range_digest(peer: Peer, sender: Address, message: RangeDigest) -> None:
 
 
 def _drop_stale(peer: Peer, own: set[str]) -> None:
-    """Give away states of others' ranges that no owner has refreshed lately, then drop them."""
+    """Sends states of others' ranges that no owner has refreshed lately to their owners, then drops them."""
     horizon = peer.now - _REPLICA_PERIODS * peer.settings.repair_period
     for address, (_, _, refreshed) in list(peer.replica_ranges.items()):
         if refreshed < horizon:

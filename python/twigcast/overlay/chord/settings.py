@@ -10,53 +10,30 @@ from twigcast.overlay.errors import ImpossibleSetting
 
 @dataclass(frozen=True, slots=True)
 class ChordSettings:
-    """The settings of a peer on the ring. All times are in the driver's unit (the simulator: one usual latency).
+    """The settings of a peer on the ring. All times are in the driver's unit (the simulator: one usual latency)."""
 
-    Attributes:
-        bits: Size of the identifier circle (m); SHA-1 gives at most 160.
-        successors: Length of the successor list; about log2 of the network's size.
-        replicas: Peers that hold each state, the owner included (r). Subscriptions outlive r - 1 failures.
-        virtual_nodes: Places on the ring per host; their addresses are consecutive.
-        fragment_levels: Symbols that a peer can consume without asking another (the paper's l).
-        maintain: Set the timers of the protocol; off for a network that never changes.
-        stabilise_period: Time between two rounds of stabilise and fix-fingers.
-        repair_period: Time between two comparisons with the replicas.
-        confirm: Publishers make sure that every branch was followed, and try again otherwise.
-        confirm_delay: Time after which an incomplete publication is tried again.
-        attempts_max: Times a publication, subscription or join is tried.
-        cache_addresses: Remember who owns a place, and skip the hops next time.
-        ship_subtrees: Send on only the part of the message below the current element.
-        meet_at_subscriber: Parts of a branching query meet at the subscriber instead of at a place on the ring.
-        message_bytes_max: Largest message a peer accepts; larger documents are cut into fragments.
-        shedding: Replicate hot states.
-        shed_share: A state is hot with more than this share of a peer's filtering messages.
-        shed_replicas: Copies made of a hot state.
-        shed_window: Filtering messages over which a peer measures the share.
-        observe: Deliver a `Visited` for every expansion, for measurements.
-        link: How the links behave.
-    """
-
-    bits: int = 160
-    successors: int = 8
-    replicas: int = 1
-    virtual_nodes: int = 1
-    fragment_levels: int = 0
-    maintain: bool = False
-    stabilise_period: float = 20.0
-    repair_period: float = 60.0
-    confirm: bool = False
-    confirm_delay: float = 120.0
-    attempts_max: int = 12
-    cache_addresses: bool = False
-    ship_subtrees: bool = False
+    bits: int = 160  #: Size of the identifier circle (m); SHA-1 gives at most 160.
+    successors: int = 8  #: Length of the successor list; about log2 of the network's size.
+    replicas: int = 1  #: Peers that hold each state, the owner included (r). Subscriptions outlive r - 1 failures.
+    virtual_nodes: int = 1  #: Places on the ring per host; their addresses are consecutive.
+    fragment_levels: int = 0  #: Symbols that a peer can consume without asking another (the paper's l).
+    maintain: bool = False  #: Set the timers of the protocol; off for a network that never changes.
+    stabilise_period: float = 20.0  #: Time between two rounds of stabilise and fix-fingers.
+    repair_period: float = 60.0  #: Time between two comparisons with the replicas.
+    confirm: bool = False  #: Publishers make sure that every branch was followed, and try again otherwise.
+    confirm_delay: float = 120.0  #: Time after which an incomplete publication is tried again.
+    attempts_max: int = 12  #: Times a publication or subscription is tried, and a join without an answer.
+    cache_addresses: bool = False  #: Remember the owner of a position, and skip the hops next time.
+    ship_subtrees: bool = False  #: Send on only the part of the message below the current element.
+    #: Parts of a branching query meet at the subscriber, not at a position on the ring.
     meet_at_subscriber: bool = False
-    message_bytes_max: int = 16 << 20
-    shedding: bool = False
-    shed_share: float = 0.10
-    shed_replicas: int = 10
-    shed_window: int = 100
-    observe: bool = False
-    link: LinkSettings = field(default_factory=LinkSettings)
+    message_bytes_max: int = 16 << 20  #: Largest message a peer accepts; larger documents are cut into fragments.
+    shedding: bool = False  #: Replicate hot states.
+    shed_share: float = 0.10  #: A state is hot with more than this share of a peer's filtering messages.
+    shed_replicas: int = 10  #: Copies made of a hot state.
+    shed_window: int = 100  #: Filtering messages over which a peer measures the share.
+    observe: bool = False  #: Deliver a `Visited` for every expansion, for measurements.
+    link: LinkSettings = field(default_factory=LinkSettings)  #: How the links behave.
 
     def __post_init__(self) -> None:
         if not 3 <= self.bits <= 160:

@@ -1,16 +1,16 @@
 """Load shedding: hot states are copied to peers chosen by hashing (Miliaraki 2008, section 6.4).
 
-A peer counts which of its states the filtering messages ask for. A state with more than a share (10 %) of a window of
-messages is copied to 10 holders, the owners of `key#1` ... `key#10`, so that the only thing a requester must know is
-that copies exist; the owner tells whoever asks it directly. Requesters then spread over owner and holders. Changes of
-the state go to all holders before they are confirmed. A holder that lacks its copy passes the request to the owner.
+A peer counts the filtering messages for each of its states. A state with more than a share (10 %) of a window of
+messages is copied to 10 holders, the owners of `key#1` ... `key#10`. So a requester only has to know that there are
+copies; the owner informs each peer that asks it directly. Requests are then spread over owner and holders. Changes of
+the state go to all holders before they are confirmed. A holder that lacks its copy passes the request on to the owner.
 
-That a state has copies is part of the state: its replicas know before any copy is made, so that a peer that takes over
-goes on writing to the holders. A state that has cooled counts as copied until every holder has let go, and a holder
-remembers the version it let go of, because an older copy may still be under way.
+The number of copies is part of the state, and replicas get it before any copy is made. So a peer that takes over
+continues to write to the holders. A state that is no longer hot counts as copied until each holder has dropped its
+copy. A holder remembers the version that it dropped, because an older copy may still arrive.
 
-A peer that becomes a holder asks the owner for the state before it answers for it. What it was sent unasked may be
-older than a change that the holder before it has confirmed.
+A peer that becomes a holder asks the owner for the state before it answers requests. A copy that it got without asking
+may be older than a change that the previous holder has confirmed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from __future__ import annotations
 import zlib
 
 from twigcast.overlay.chord import replication
-from twigcast.overlay.chord.messages import RecExpand, Stored
+from twigcast.overlay.chord.messages import CopyRequest, RecExpand, Release, ReplicaInfo, Shed, Stored
 from twigcast.overlay.chord.peer import Arriving, Peer, Write
-from twigcast.overlay.chord.shedding_messages import CopyRequest, Release, ReplicaInfo, Shed
 from twigcast.overlay.chord.states import Shedding, State
 from twigcast.overlay.core import Address, KeyRoutedMessage
 
@@ -89,7 +88,7 @@ def _close_window(peer: Peer) -> None:
 
 
 def _release(peer: Peer, state: State) -> None:
-    """Ask the holders to let go. Until all have, changes go to them as before; a later window asks again."""
+    """Asks the holders to drop their copies. Until all have, changes go to them; a later window asks again."""
     released = state.shedding
     write = Write(set(), lambda: _released(peer, state, released))
     for copy in range(1, released.copies + 1):

@@ -5,16 +5,19 @@ owns its *fragment*: copies of the states that can be reached from it by at most
 self-looping states are free. With l = 0 the fragment holds just the self-looping child, if there is one.
 
 Copies of a state on several peers may be changed while they cannot see each other, so a state is built to be merged: an
-edge carries a version that only grows (negative: the edge is gone), a registration the time its subscriber gave it.
-Merging takes the newer of each; it is commutative, associative and idempotent.
+edge carries a version that only grows (negative: the edge is gone), a registration the version its subscriber gave it.
+Merging takes the newer of each; it is commutative, associative and idempotent. Where an edge was passed at one peer and
+dropped at another that did not know of it, it stays: an edge left over costs a message now and then, a missing one
+would lose matches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from twigcast.overlay.chord.identifiers import identifier_of_key
+from twigcast.overlay.chord.table import identifier_of_key
 from twigcast.overlay.core import HEADER_BYTES, Address
 from twigcast.overlay.paths import EPSILON, WILDCARD, Predicate
 
@@ -27,45 +30,38 @@ class SubscriptionRef(NamedTuple):
 
 
 class PartClaim(NamedTuple):
-    """One linear part of a subscription, as an accepting state lists it.
+    """One linear part of a subscription, as an accepting state lists it."""
 
-    Attributes:
-        subscription: Whose it is.
-        part: Number of the part; 0 is the main path.
-        plan: Parent and anchor of every part; empty for a query of one part.
-    """
-
-    subscription: SubscriptionRef
-    part: int = 0
-    plan: tuple[tuple[int, int], ...] = ()
+    subscription: SubscriptionRef  #: Whose it is.
+    part: int = 0  #: Number of the part; 0 is the main path.
+    plan: tuple[tuple[int, int], ...] = ()  #: Parent and anchor of every part; empty for a query of one part.
 
 
 class Registration(NamedTuple):
-    """The time at which a claim was made or withdrawn, by its subscriber's clock."""
+    """The making or withdrawal of a claim.
 
-    time: float
+    Versions are counted by the subscriber, also over its lives. The time, by its clock, only serves to forget.
+    """
+
+    version: int
     present: bool
+    time: float = 0.0
 
 
 class Shedding(NamedTuple):
-    """The copies of a state at extra holders. This travels with the state, so that its next owner has it.
+    """The copies of a state at extra holders. This travels with the state, so that its next owner has it."""
 
-    Attributes:
-        version: Grows with every change; the newer of two wins.
-        copies: Number of extra holders; 0 for none.
-    """
-
-    version: int = 0
-    copies: int = 0
+    version: int = 0  #: Grows with every change; the newer of two wins.
+    copies: int = 0  #: Number of extra holders; 0 for none.
 
 
 class StateRecord(NamedTuple):
     """A state as it travels."""
 
     key: str
-    edges: tuple[tuple[str, float], ...]
+    edges: tuple[tuple[str, int], ...]
     accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[PartClaim, Registration], ...]], ...]
-    edge_version: float
+    edge_version: int
     fragment: tuple[StateRecord, ...]
     shedding: Shedding = Shedding()
 
@@ -76,33 +72,20 @@ class StateRecord(NamedTuple):
         return own + claims + sum(copy.size_bytes() for copy in self.fragment)
 
 
+@dataclass(slots=True, eq=False)
 class State:
-    """One state, or the copy of one inside a fragment.
+    """One state, or the copy of one inside a fragment. Tables that are often empty are `None` then, to save memory."""
 
-    Attributes:
-        key: Labels from the start state, joined by slashes.
-        edges: Version of the edge with each label; negative where it was removed.
-        accepted: Claims by the predicates they depend on, so that equal predicates are evaluated once.
-        edge_version: Version of the edge that leads here, as the parent's peer counted it.
-        fragment: Copies of the states within reach, by key.
-        shedding: Extra holders of a hot state.
-        informed: Requesters that know of them.
-        walked: When a query last passed each edge, as far as this peer has seen.
-        pruned: Version of the edge that led here, once that is known to be gone.
-    """
-
-    __slots__ = ("accepted", "edge_version", "edges", "fragment", "informed", "key", "pruned", "shedding", "walked")
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        self.edges: dict[str, float] = {}
-        self.accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]] | None = None
-        self.edge_version: float = 0
-        self.fragment: dict[str, State] | None = None
-        self.shedding = Shedding()
-        self.informed: set[Address] | None = None
-        self.walked: dict[str, float] | None = None
-        self.pruned: float = -1
+    key: str  #: Labels from the start state, joined by slashes.
+    edges: dict[str, int] = field(default_factory=dict)  #: By label, the version of the edge; negative: removed.
+    #: Claims by the predicates that they depend on, so that equal predicates are evaluated once.
+    accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]] | None = None
+    edge_version: int = 0  #: Version of the edge that leads here, as the parent's peer counted it.
+    fragment: dict[str, State] | None = None  #: Copies of the states within reach, by key.
+    shedding: Shedding = field(default_factory=Shedding)  #: Extra holders of a hot state.
+    informed: set[Address] | None = None  #: Requesters that know of them.
+    walked: dict[str, float] | None = None  #: By label, when a query last passed the edge, as far as is known here.
+    pruned: int = -1  #: Version of the edge that led here, once it is known to be gone.
 
     @property
     def loops(self) -> bool:
@@ -117,7 +100,7 @@ class State:
         """Returns whether there is an edge with this label."""
         return self.edges.get(label, 0) > 0
 
-    def walk_edge(self, label: str) -> float:
+    def walk_edge(self, label: str) -> int:
         """Notes the passage of a query over an edge, and creates a missing one. Returns its new version."""
         version = abs(self.edges.get(label, 0)) + 1
         self.edges[label] = version
@@ -135,13 +118,13 @@ class State:
             self.walked = {}
         self.walked[label] = now
 
-    def drop_edge(self, label: str, version: float) -> bool:
+    def drop_edge(self, label: str, version: int) -> bool:
         """Removes an edge unless a query passed it since `version`. Returns whether it is gone."""
         if self.edges.get(label, 0) <= 0:
             return True
         if self.edges[label] != version:
             return False
-        self.edges[label] = -version
+        self.edges[label] = -version - 1
         return True
 
     def register(self, predicates: tuple[Predicate, ...], claim: PartClaim, registration: Registration) -> None:
@@ -150,7 +133,7 @@ class State:
             self.accepted = {}
         claims = self.accepted.setdefault(predicates, {})
         existing = claims.get(claim)
-        if existing is None or existing.time <= registration.time:
+        if existing is None or existing.version < registration.version:
             claims[claim] = registration
 
     def is_empty(self) -> bool:
@@ -172,9 +155,7 @@ class State:
     def targets(self, label: str, fragment: State) -> Iterator[tuple[str, bool]]:
         """Yields the keys of the states reached by an element, and whether it was consumed (not by a self-loop).
 
-        Args:
-            label: The element's label.
-            fragment: The state whose fragment holds the self-looping child.
+        The self-looping child is in the fragment of the state `fragment`.
         """
         key = self.key
         if self.has_edge(label):
@@ -207,7 +188,7 @@ class State:
         """Takes over what is newer in a copy from elsewhere."""
         for label, version in record.edges:
             existing = self.edges.get(label, 0)
-            if abs(version) > abs(existing) or (abs(version) == abs(existing) and version < existing):
+            if abs(version) > abs(existing) or (abs(version) == abs(existing) and version > existing):
                 self.edges[label] = version
         for predicates, claims in record.accepted:
             for claim, registration in claims:
@@ -226,14 +207,12 @@ class State:
                 del self.accepted[predicates]
 
 
+@dataclass(slots=True, eq=False)
 class StateStore:
     """The states a peer holds, as owner or as replica, by key."""
 
-    __slots__ = ("bits", "states")
-
-    def __init__(self, bits: int) -> None:
-        self.bits = bits
-        self.states: dict[str, State] = {}
+    bits: int
+    states: dict[str, State] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.states)

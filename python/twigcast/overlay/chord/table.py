@@ -1,48 +1,67 @@
-"""The routing state of one ring node: predecessor, successor list, distinct fingers, and the range it answers for.
+"""The identifier circle, and the routing state of one ring node (Chord; Miliaraki 2008, section 2).
 
-Finger i is the successor of `self + 2^i`; of the `bits` fingers only about log2(n) differ, so only the distinct ones
-are kept, in order of distance. The table therefore has O(log n) entries whatever the number of bits and of queries.
+Identifiers are SHA-1 of addresses and keys, modulo 2^bits. Distances are always clockwise. An interval `(a, b]` runs
+clockwise from a, without a, to b; `(a, a]` is the whole circle.
+
+A node keeps its predecessor, a list of successors, the range that it answers for, and fingers. Finger i is the
+successor of `self + 2^i`; of the `bits` fingers only about log2(n) differ, so only the distinct ones are kept, in order
+of distance. The table therefore has O(log n) entries whatever the number of bits and of queries.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import hashlib
+import math
+from bisect import bisect_left, bisect_right, insort
+from functools import lru_cache
+from typing import NamedTuple
 
-from twigcast.overlay.chord.identifiers import Ref, between, distance
 from twigcast.overlay.core import Address
 
 
+class Ref(NamedTuple):
+    """A reference to a ring node: its position on the circle, its address, and the life in which it was there."""
+
+    identifier: int
+    address: Address
+    incarnation: int = 0
+
+
+@lru_cache(maxsize=1 << 18)
+def identifier_of_key(key: str, bits: int) -> int:
+    """Returns the identifier of a key: SHA-1 of its UTF-8 bytes modulo 2^bits."""
+    return int.from_bytes(hashlib.sha1(key.encode(), usedforsecurity=False).digest(), "big") % (1 << bits)
+
+
+def identifier_of_address(address: Address, bits: int) -> int:
+    """Returns the identifier of a ring node. Anyone can compute it, so a node cannot lie about its position."""
+    return identifier_of_key(f"node/{address}", bits)
+
+
+def distance(start: int, end: int, bits: int) -> int:
+    """Returns the clockwise distance from `start` to `end`."""
+    return (end - start) % (1 << bits)
+
+
+def between(identifier: int, low: int, high: int, bits: int) -> bool:
+    """Returns whether `identifier` lies in the open interval (low, high); (a, a) is everything but a."""
+    circle = 1 << bits
+    span = (high - low) % circle or circle
+    return 0 < (identifier - low) % circle < span
+
+
 class FingerTable:
-    """Routing state of one ring node.
-
-    Attributes:
-        own: The node itself.
-        predecessor: Node before it; `None` while unknown, itself when alone.
-        successors: Nearest first, never empty: a node alone is its own successor.
-        forgotten: Nodes found unreachable, the latest last; asked again now and then, which joins parted rings.
-        verified_span: The node has all the states with keys in the last `verified_span` places up to itself.
-    """
-
-    __slots__ = (
-        "_distances",
-        "_fingers",
-        "bits",
-        "forgotten",
-        "own",
-        "predecessor",
-        "successors",
-        "successors_max",
-        "verified_span",
-    )
+    """The routing state of one ring node."""
 
     def __init__(self, own: Ref, bits: int, successors_max: int) -> None:
         self.own = own
         self.bits = bits
         self.successors_max = successors_max
-        self.predecessor: Ref | None = own
-        self.successors: list[Ref] = [own]
+        self.predecessor: Ref | None = own  #: The node before; `None` while it is unknown, the node itself when alone.
+        self.successors: list[Ref] = [own]  #: Nearest first, never empty: a node alone is its own successor.
+        #: Unreachable nodes, the latest last. They are asked again now and then, which joins separated rings.
         self.forgotten: dict[Address, Ref] = {}
-        self.verified_span = 1 << bits
+        self.verified_span = 1 << bits  #: The node has all states with keys in so many positions up to its own.
         self._distances: list[int] = []
         self._fingers: list[Ref] = []
 
@@ -71,7 +90,7 @@ class FingerTable:
         return self.gap_before(self.predecessor.identifier) or 1 << self.bits
 
     def is_responsible(self, identifier: int) -> bool:
-        """Returns whether the identifier belongs to the node, as far as it can tell by its predecessor."""
+        """Returns whether the identifier belongs to the node, as far as its predecessor shows."""
         span = self.own_span()
         return span is not None and self.gap_before(identifier) < span
 
@@ -88,12 +107,11 @@ class FingerTable:
 
     def set_successors(self, refs: list[Ref]) -> None:
         """Replaces the successor list: nearest first, without the node itself and repetitions."""
-        seen: set[Address] = set()
-        kept: list[Ref] = []
-        for ref in sorted(refs, key=lambda ref: self.gap(ref.identifier)):
-            if ref.address != self.own.address and ref.address not in seen:
-                seen.add(ref.address)
-                kept.append(ref)
+        newest: dict[Address, Ref] = {}
+        for ref in refs:
+            if ref.address != self.own.address and ref.incarnation >= newest.get(ref.address, ref).incarnation:
+                newest[ref.address] = ref
+        kept = sorted(newest.values(), key=lambda ref: self.gap(ref.identifier))
         self.successors = kept[: self.successors_max] or [self.own]
 
     def add_successor(self, ref: Ref) -> None:
@@ -103,7 +121,7 @@ class FingerTable:
     def set_finger(self, start: int, ref: Ref) -> None:
         """Sets `ref` as the first node at or after `start`. Nodes listed in between do not exist."""
         first = bisect_left(self._distances, self.gap(start))
-        last = bisect_left(self._distances, self.gap(ref.identifier) or 1 << self.bits)
+        last = bisect_right(self._distances, self.gap(ref.identifier) or 1 << self.bits)
         del self._distances[first:last]
         del self._fingers[first:last]
         self._insert_finger(ref)
@@ -133,32 +151,27 @@ class FingerTable:
                 best, best_gap = ref, ref_gap
         return best
 
-    def forget(self, address: Address) -> bool:
-        """Removes an unreachable node everywhere. Returns whether it was listed."""
-        existing = False
-        for index, ref in enumerate(self._fingers):
-            if ref.address == address:
-                del self._fingers[index]
-                del self._distances[index]
-                self._remember(ref)
-                existing = True
-                break
-        for ref in self.successors:
-            if ref.address == address and address != self.own.address:
-                self._remember(ref)
-                existing = True
-                self.set_successors([other for other in self.successors if other.address != address])
-                if self.successors == [self.own] and self._fingers:
-                    self.successors = [self._fingers[0]]
-                break
-        if self.predecessor is not None and self.predecessor.address == address != self.own.address:
-            self._remember(self.predecessor)
-            self.predecessor = None
-            existing = True
+    def forget(self, address: Address, before: float = math.inf) -> bool:
+        """Removes a node everywhere, in its lives before an incarnation. Returns whether it was listed."""
+
+        def is_meant(ref: Ref) -> bool:
+            return ref.address == address != self.own.address and ref.incarnation < before
+
+        gone = [
+            ref for ref in (*self._fingers, *self.successors, self.predecessor) if ref is not None and is_meant(ref)
+        ]
+        if gone:
+            self._remember(gone[-1])
+            self.set_fingers([ref for ref in self._fingers if not is_meant(ref)])
+            self.set_successors([ref for ref in self.successors if not is_meant(ref)])
+            if self.successors == [self.own] and self._fingers:
+                self.successors = [self._fingers[0]]
+            if self.predecessor is not None and is_meant(self.predecessor):
+                self.predecessor = None
         if self.predecessor is None and self.successor == self.own:
             # Nobody else is known: alone, until somebody turns up.
             self.predecessor = self.own
-        return existing
+        return bool(gone)
 
     def _remember(self, ref: Ref) -> None:
         self.forgotten.pop(ref.address, None)

@@ -12,11 +12,7 @@ from twigcast.overlay.codd.engine import Engine, Query
 
 
 class AggregateFilter:
-    """The union of the queries of a subtree, and its announcement.
-
-    Attributes:
-        counts: How many links (the node itself, its children) ask for each query.
-    """
+    """The union of the queries of a subtree, and its announcement."""
 
     __slots__ = ("_engine", "_limit", "_limited", "counts")
 
@@ -24,7 +20,7 @@ class AggregateFilter:
         self._engine = engine
         self._limit = limit
         self._limited: frozenset[Query] = frozenset()
-        self.counts: dict[Query, int] = {}
+        self.counts: dict[Query, int] = {}  #: How many links (the node itself, its children) ask for each query.
 
     @property
     def announced(self) -> frozenset[Query]:
@@ -32,11 +28,7 @@ class AggregateFilter:
         return self._limited if self._limit else frozenset(self.counts)
 
     def change(self, added: Iterable[Query], removed: Iterable[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
-        """Counts queries in and out.
-
-        Returns:
-            What to add to and to remove from the announcement.
-        """
+        """Counts queries in and out. Returns what to add to and to remove from the announcement."""
         counts = self.counts
         come: set[Query] = set()
         gone: set[Query] = set()

@@ -38,7 +38,7 @@ CoddNode.timer_handlers = {
     "move": reorganise.on_move_timer,
     "moving": reorganise.on_moving_timer,
     "overhead": reorganise.on_overhead_timer,
-    "replayed": links.on_replayed_timer,
+    "replay": links.on_replay_timer,
     "watch": join.on_watch_timer,
 }
 
@@ -47,13 +47,9 @@ CoddNode.hooks = {
     "covered": links.covered,
     "document": reorganise.after_document,
     "moved": reorganise.on_moved_hook,
-    "refused": reorganise.on_refused,
+    "link_lost": links.on_link_lost,
+    "orphaned": join.orphaned,
+    "refused": join.on_refused,
     "started": join.on_started,
-}
-
-CoddNode.lost_handlers = {
-    messages.AddChild: join.on_lost_add_child,
-    messages.AttachConfirmation: links.on_lost_child,
-    messages.Forward: links.on_lost_child,
-    messages.Heartbeat: links.on_lost_child,
+    "stayed": reorganise.on_stayed,
 }

@@ -1,41 +1,32 @@
 """Joining the tree, at first and again after a parent was lost (CoDD, section 3.1).
 
-A new node asks every seed for a place. A node with room offers itself; a full one passes the question on to the child
-that has most in common with the new node. The new node waits until all seeds have answered, or for a while, and
-attaches to the best offer. An orphan does the same for its whole subtree, beginning with the nodes it knows above.
+A new node asks each seed for a parent. A node that accepts another child offers itself; a full one passes the question
+on to the child that has most in common with the new node. The new node waits until all seeds have answered, or for a
+while, and attaches to the best offer. An orphan does the same for its whole subtree, beginning with the nodes above it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from heapq import nsmallest
 
 from twigcast.overlay.codd import links
 from twigcast.overlay.codd.engine import Query
-from twigcast.overlay.codd.messages import Add, AddChild, AddResult, Reject
+from twigcast.overlay.codd.messages import Add, AddResult, Reject
 from twigcast.overlay.codd.node import Child, CoddNode
 from twigcast.overlay.core import Address
 
 
+@dataclass(slots=True)
 class Joining:
-    """A search for a parent.
+    """A search for a parent."""
 
-    Attributes:
-        token: Number of the search.
-        attempt: How many there were before.
-        missing: Answers not in yet.
-        offers: Candidates: (overlap, level, address).
-        attaching: One of them has been taken.
-    """
-
-    __slots__ = ("attaching", "attempt", "missing", "offers", "token")
-
-    def __init__(self, token: int, attempt: int, missing: int) -> None:
-        self.token = token
-        self.attempt = attempt
-        self.missing = missing
-        self.attaching = False
-        self.offers: list[tuple[float, int, Address]] = []
+    token: int
+    attempt: int  #: Counts from 1.
+    missing: int  #: Answers that have not arrived.
+    attaching: bool = False  #: Whether one of the offers has been taken.
+    offers: list[tuple[float, int, Address]] = field(default_factory=list)  #: Negated overlap, level, address.
 
 
 def join(node: CoddNode, seeds: tuple[Address, ...]) -> None:
@@ -47,7 +38,7 @@ def join(node: CoddNode, seeds: tuple[Address, ...]) -> None:
 def _search(node: CoddNode, seeds: tuple[Address, ...], attempt: int) -> None:
     if attempt > node.settings.attempts_max:
         node.joining = None
-        links.give_up(node, "join", "no seed led to a place")
+        links.give_up(node, "join", "no seed led to a parent")
         return
     token = node.new_token()
     node.joining = Joining(token, attempt, len(seeds))
@@ -131,7 +122,7 @@ def on_add_result(node: CoddNode, sender: Address, message: AddResult) -> None:
 
 
 def on_join_timer(node: CoddNode, token: int) -> None:
-    """Takes the best offer there is when time is up, or tries again from all seeds."""
+    """Takes the best offer so far when the time is over, or tries again from all seeds."""
     joining: Joining | None = node.joining
     if joining is None or joining.token != token or joining.attaching:
         return
@@ -142,7 +133,7 @@ def on_join_timer(node: CoddNode, token: int) -> None:
 
 
 def _seeds_for(node: CoddNode, attempt: int) -> tuple[Address, ...]:
-    """Where to search next: the nodes above, then the first seeds, then the producer."""
+    """Returns where to search next: the nodes above, then the first seeds, then the producer."""
     existing = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
     seeds = tuple(dict.fromkeys(seed for seed in existing if seed != node.address))[:3]
     return seeds or (node.root,)
@@ -173,21 +164,20 @@ def _next_offer(node: CoddNode, joining: Joining, refused: Address) -> None:
 
 
 def on_reject(node: CoddNode, sender: Address, message: Reject) -> None:
-    """Tries the next parent after a refusal, or gives the move up."""
+    """Does without a parent that refuses this node, or that has dropped it."""
     link = node.uplink(sender)
-    if node.moving_to != sender or link is None or link.epoch != message.epoch:
-        return
+    if link is not None and link.epoch == message.epoch:
+        links.drop_parent(node, link)
+
+
+def on_refused(node: CoddNode, parent: Address) -> None:
+    """Tries the next parent after a refusal, or gives the move up."""
     joining: Joining | None = node.joining
     if joining is not None:
-        _next_offer(node, joining, sender)
+        _next_offer(node, joining, parent)
     else:
-        links.abandon(node, sender)
-        node.hooks["refused"](node)
-
-
-def on_lost_add_child(node: CoddNode, address: Address, message: AddChild) -> None:
-    """Tries the next parent if the chosen one does not answer."""
-    on_reject(node, address, Reject("dead", message.epoch))
+        links.abandon(node, parent)
+        node.hooks["stayed"](node)
 
 
 def on_started(node: CoddNode) -> None:
@@ -204,9 +194,9 @@ def on_watch_timer(node: CoddNode) -> None:
     node.set_timer(node.settings.heartbeat_time, "watch")
     deadline = node.now - node.settings.silence * node.settings.heartbeat_time
     silent = bool(node.uplinks) and (node.uplinks[0].received_at < deadline or node.address in node.ancestors)
-    if silent and links.drop_silent_parent(node):
-        return
-    if not node.uplinks and node.joining is None:
+    if silent:
+        links.drop_parent(node, node.uplinks[0])
+    elif not node.uplinks and node.joining is None:
         orphaned(node)
 
 

@@ -1,8 +1,8 @@
-"""Leaving in good order (CoDD, section 3.2).
+"""Leaving without loss (CoDD, section 3.2).
 
-A leaf says goodbye. An inner node promotes the child that has most in common with it to its own place, and sends the
-others to look for a place from there on. It serves all of them until they have moved, so nothing is lost. The producer
-cannot be replaced: when it leaves, the stream ends.
+A leaf informs its parent. An inner node lets the child that has most in common with it take its position, and sends the
+others to search for a parent from there on. It serves all of them until they have moved, so nothing is lost. The
+producer cannot be replaced: when it leaves, the stream ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def send_children_on(node: CoddNode, attempt: int) -> None:
 
 
 def _promote(node: CoddNode) -> None:
-    """Send the children on: the closest one to the parent, in this node's place, the others to the closest one."""
+    """Sends the closest child to the parent, in the position of this node, and the others to the closest one."""
     heir = closest_child(node)
     node.send(heir, NewParent(node.parent if node.uplinks else node.root, node.address))
     for address in node.children:
@@ -62,8 +62,7 @@ def on_new_parent(node: CoddNode, sender: Address, message: NewParent) -> None:
         return
     node.seeds = (message.parent, *(seed for seed in node.seeds if seed != message.parent))[:3]
     if message.replaces >= 0:
-        node.joining = join.Joining(node.new_token(), 1, 0)
-        node.joining.attaching = True
+        node.joining = join.Joining(node.new_token(), 1, 0, attaching=True)
         links.attach(node, message.parent, message.replaces)
         node.set_timer(2 * node.settings.join_timeout, ("attach", node.joining.token, message.parent))
     else:

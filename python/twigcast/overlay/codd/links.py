@@ -15,12 +15,9 @@ from twigcast.overlay.codd.messages import (
     AttachConfirmation,
     ChangeQueries,
     EndOfStream,
-    Forward,
     Gap,
-    Heartbeat,
     JoinedTree,
     Leave,
-    Needs,
     Reject,
     Replay,
     ReplayDone,
@@ -28,11 +25,8 @@ from twigcast.overlay.codd.messages import (
     StreamEnded,
     TreeFailure,
 )
-from twigcast.overlay.codd.node import Child, CoddNode, Uplink
+from twigcast.overlay.codd.node import Child, CoddNode, Replaying, Uplink
 from twigcast.overlay.core import Address
-
-#: Announcements kept that belong to attachments not heard of yet.
-_UNCLAIMED = 64
 
 # Announcing.
 
@@ -40,8 +34,7 @@ _UNCLAIMED = 64
 def change_announcement(node: CoddNode, added: Iterable[Query], removed: Iterable[Query]) -> bool:
     """Counts queries in and out, and informs all parents if that changes what the subtree asks for.
 
-    Returns:
-        Whether the parents were told.
+    Returns whether it did.
     """
     come, gone = node.filter.change(added, removed)
     if not come and not gone:
@@ -53,21 +46,16 @@ def change_announcement(node: CoddNode, added: Iterable[Query], removed: Iterabl
 
 
 def on_change_queries(node: CoddNode, sender: Address, message: ChangeQueries) -> None:
-    """Applies a change of a child's queries. Announcements that overtook others wait."""
+    """Applies a change of a child's queries."""
     child = node.children.get(sender)
     if child is None or child.epoch != message.epoch:
-        node.unclaimed.setdefault((sender, message.epoch), []).append(message)
-        while len(node.unclaimed) > _UNCLAIMED:
-            del node.unclaimed[next(iter(node.unclaimed))]
+        node.send(sender, Reject("it is no child any more", message.epoch))
         return
-    child.early[message.version] = message
-    while (due := child.early.pop(child.version + 1, None)) is not None:
-        child.version = due.version
-        child.queries |= due.added
-        child.queries -= due.removed
-        child.mask = node.engine.mask(child.queries) if due.removed else child.mask | node.engine.mask(due.added)
-        change_announcement(node, due.added, due.removed)
-        confirm_child(node, sender, child, due.version)
+    child.queries |= message.added
+    child.queries -= message.removed
+    child.mask = node.engine.mask(child.queries) if message.removed else child.mask | node.engine.mask(message.added)
+    change_announcement(node, message.added, message.removed)
+    confirm_child(node, sender, child, message.version)
 
 
 def confirm_child(node: CoddNode, address: Address, child: Child, version: int) -> None:
@@ -79,7 +67,7 @@ def confirm_child(node: CoddNode, address: Address, child: Child, version: int) 
 
 
 def _is_carried(node: CoddNode) -> bool:
-    """Whether everything the node announces is confirmed by its parent."""
+    """Returns whether the parent has confirmed everything that the node announces."""
     return bool(node.uplinks) and node.uplinks[0].first > 0 and node.uplinks[0].confirmed >= node.uplinks[0].version
 
 
@@ -150,8 +138,8 @@ def attach(node: CoddNode, parent: Address, replaces: Address = -1) -> None:
             node.send(link.parent, Leave(link.epoch))
     node.uplinks = [link for link in node.uplinks if link.first and link.parent != parent]
     epoch = node.new_token()
-    node.uplinks.append(Uplink(parent, epoch, node.now))
-    node.send(parent, AddChild(Needs(node.filter.announced), epoch, replaces))
+    node.uplinks.append(Uplink(parent, epoch, node.now, (parent,)))
+    node.send(parent, AddChild(node.filter.announced, epoch, replaces))
 
 
 def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
@@ -164,20 +152,18 @@ def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
         if replaced is not None and not replaced.leaving and node.active and not node.leaving:
             replaced.leaving = True
         elif not node.has_capacity():
-            node.send(sender, Reject("no room", message.epoch))
+            node.send(sender, Reject("it is full", message.epoch))
             return
     else:
         remove_child(node, sender)
-    needs = message.needs
-    child = node.children[sender] = Child(needs.queries, node.engine.mask(needs.queries), needs.version, message.epoch)
-    change_announcement(node, needs.queries, ())
-    confirm_child(node, sender, child, needs.version)
-    for change in node.unclaimed.pop((sender, message.epoch), []):
-        on_change_queries(node, sender, change)
+    queries = message.queries
+    child = node.children[sender] = Child(set(queries), node.engine.mask(queries), message.epoch)
+    change_announcement(node, queries, ())
+    confirm_child(node, sender, child, 0)
 
 
 def _begin(node: CoddNode, link: Uplink) -> None:
-    """The first confirmation on a new link: documents from `first` on will come."""
+    """Begins to count on a new link, after the first confirmation: documents from `first` on will come."""
     node.moving_to = -1
     if not node.active:
         node.active = True
@@ -198,8 +184,16 @@ def _begin(node: CoddNode, link: Uplink) -> None:
 def ask_for_replay(node: CoddNode, before: int) -> None:
     """Asks the producer for the documents between the watermark and `before`."""
     if before > node.watermark + 1 and node.settings.heartbeat:
-        node.replaying = (node.watermark, before)
-        node.send(node.root, Replay(node.filter.announced, node.watermark, before))
+        token = node.new_token()
+        node.replaying = Replaying(token, node.watermark, before)
+        node.send(node.root, Replay(node.filter.announced, node.watermark, before, token))
+        node.set_timer(4 * node.settings.join_timeout, ("replay", token))
+
+
+def on_replay_timer(node: CoddNode, token: int) -> None:
+    """Asks again for a replay whose end has not come."""
+    if node.replaying is not None and node.replaying.token == token:
+        ask_for_replay(node, node.replaying.before)
 
 
 def on_replay(node: CoddNode, sender: Address, message: Replay) -> None:
@@ -208,27 +202,25 @@ def on_replay(node: CoddNode, sender: Address, message: Replay) -> None:
     count = 0
     for item in node.store:
         if message.after < item.number < message.before and node.engine.satisfied(item) & mask:
-            node.send(sender, Replayed(item))
+            node.send(sender, Replayed(item, message.token))
             count += 1
     oldest = node.store[0].number if node.store else node.newest + 1
-    node.send(sender, ReplayDone(message.before, count, max(0, min(oldest, message.before) - message.after - 1)))
+    node.send(sender, ReplayDone(message.token, count, max(0, min(oldest, message.before) - message.after - 1)))
 
 
 def on_replay_done(node: CoddNode, sender: Address, message: ReplayDone) -> None:
-    """Waits until all repeated documents must have come: links repeat single messages out of order."""
-    if node.replaying is None or node.replaying[1] != message.before:
+    """Ends a replay, unless a session was lost on the way and documents with it."""
+    replaying = node.replaying
+    if replaying is None or replaying.token != message.token:
+        return
+    if replaying.repeated < message.repeated:
+        ask_for_replay(node, replaying.before)
         return
     if message.lost:
         node.deliver(Gap(message.lost))
-    node.set_timer(node.settings.link.retry_delay * node.settings.link.attempts_max, ("replayed", message.before))
-
-
-def on_replayed_timer(node: CoddNode, before: int) -> None:
-    """Ends a replay: by now the repeated documents have come, whatever the links did to them."""
-    if node.replaying is not None and node.replaying[1] == before:
-        node.replaying = None
-        node.watermark = max(node.watermark, before - 1)
-        covered(node)
+    node.replaying = None
+    node.watermark = max(node.watermark, replaying.before - 1)
+    covered(node)
 
 
 # Detaching.
@@ -276,20 +268,24 @@ def remove_child(node: CoddNode, address: Address) -> None:
 
 
 def on_leave(node: CoddNode, sender: Address, message: Leave) -> None:
-    """Removes a child that says goodbye."""
+    """Removes a child that leaves."""
     child = node.children.get(sender)
     if child is not None and child.epoch == message.epoch:
         remove_child(node, sender)
         node.hooks["child_gone"](node)
 
 
-def on_lost_child(node: CoddNode, address: Address, message: AttachConfirmation | Forward | Heartbeat) -> None:
-    """Drops a child that does not answer. If it lives, it will notice the silence and join again."""
-    child = node.children.get(address)
-    if child is None or child.epoch != message.epoch:
-        return
-    remove_child(node, address)
-    node.hooks["child_gone"](node)
+def on_link_lost(node: CoddNode, address: Address) -> None:
+    """Removes a child, and drops a parent: a message between them was lost, or one of them has started again.
+
+    A child that lives notices the silence, or is told when it says something, and joins again.
+    """
+    if address in node.children:
+        remove_child(node, address)
+        node.hooks["child_gone"](node)
+    link = node.uplink(address)
+    if link is not None:
+        drop_parent(node, link)
 
 
 def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> None:
@@ -315,21 +311,25 @@ def abandon(node: CoddNode, parent: Address) -> None:
         node.send(parent, Leave(link.epoch))
 
 
-def drop_silent_parent(node: CoddNode) -> bool:
-    """Drops a dead parent. If the next one delivers already, the producer fills the gap between the two.
+def drop_parent(node: CoddNode, link: Uplink) -> None:
+    """Drops a parent that is dead, or that has dropped this node.
 
-    Returns:
-        Whether there is a next one, at least asked for.
+    If the next one delivers already, the producer fills the gap between the two. If there is none, another is searched.
     """
-    former = node.uplinks.pop(0)
-    node.send_once(former.parent, Leave(former.epoch))
+    if node.moving_to == link.parent:
+        node.hooks["refused"](node, link.parent)
+        return
+    was_present = node.uplinks[0] is link
+    node.uplinks.remove(link)
+    node.send_once(link.parent, Leave(link.epoch))
     if not node.uplinks:
-        return False
-    link = node.uplinks[0]
-    if link.first:
-        node.ancestors = link.ancestors
-        ask_for_replay(node, link.first)
+        node.hooks["orphaned"](node)
+    elif not was_present:
+        node.hooks["stayed"](node)
+    elif node.uplinks[0].first:
+        next_link = node.uplinks[0]
+        node.ancestors = next_link.ancestors
+        ask_for_replay(node, next_link.first)
         node.hooks["moved"](node, -1)
         covered(node)
         confirm_waiting_all(node)
-    return True

@@ -1,82 +1,51 @@
 """The messages of the cooperative tree (CoDD; the ones of ours are marked).
 
-Messages may overtake each other, and a node may come back to a parent it has left. All messages about a link therefore
-carry its *epoch*, a number that the child chooses when it attaches; what belongs to another epoch is ignored.
+The messages of a session arrive in order, but a session may be lost, and a node may come back to a parent it has left.
+All messages about a link therefore carry its *epoch*, a number that the child draws when it attaches and never draws
+again; what belongs to another epoch is ignored.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twigcast.overlay.codd.engine import Item, Query
-from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
+from twigcast.overlay.core import Address, Traffic, carries
 
 #: Usual size of a query on a wire; messages with many queries count this much for each.
 QUERY_BYTES = 24
 
 
-class Needs(NamedTuple):
-    """The needs of a subtree: its announced queries, and how far its documents are complete.
-
-    Attributes:
-        queries: The queries.
-        version: Number of this announcement on its link.
-    """
-
-    queries: frozenset[Query]
-    version: int = 0
-
-
-@carries(Traffic.DATA)
+@carries(Traffic.DATA, lambda m: 4 + m.item.size_bytes)
 class Forward(NamedTuple):
-    """A document on its way down. `sent` numbers the documents sent on this link."""
+    """A document on its way down."""
 
     item: Item
-    sent: int
     epoch: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 4 + self.item.size_bytes
 
-
-@carries(Traffic.DATA)
+@carries(Traffic.DATA, lambda m: 8 + m.item.size_bytes)
 class Replayed(NamedTuple):
     """A document sent again by the producer to a node that lost its parent (ours)."""
 
     item: Item
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + self.item.size_bytes
+    token: int  #: Of the request.
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, lambda m: 12 + 6 * len(m.ancestors))
 class Heartbeat(NamedTuple):
-    """A report from parent to child: all it needs up to document `watermark` is in the first `sent` ones (ours).
+    """A report from parent to child: all it needs up to document `watermark` was sent before (ours)."""
 
-    Attributes:
-        watermark: Number of the document up to which the parent itself is complete.
-        sent: Documents sent on this link so far.
-        ancestors: The nodes above, nearest first, the parent included.
-        round: Number of the producer's heartbeat that this one passes on: proof that the path above is whole.
-    """
-
-    watermark: int
-    sent: int
-    ancestors: tuple[Address, ...]
-    round: int
+    watermark: int  #: Number of the document up to which the parent itself is complete.
+    ancestors: tuple[Address, ...]  #: The nodes above, nearest first, the parent included.
+    round: int  #: Number of the producer's heartbeat that this one passes on: proof that the path above is whole.
     epoch: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 12 + 6 * len(self.ancestors)
 
 
 # Joining.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 10 + QUERY_BYTES * len(m.queries))
 class Add(NamedTuple):
     """The ADD of the paper: a search for a parent for a node with these queries."""
 
@@ -84,12 +53,8 @@ class Add(NamedTuple):
     queries: frozenset[Query]
     token: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 10 + QUERY_BYTES * len(self.queries)
 
-
-@carries(Traffic.CONTROL, content=12)
+@carries(Traffic.CONTROL, 12)
 class AddResult(NamedTuple):
     """The ADDRESULT of the paper: an offer, with the overlap with the joiner and the depth of the sender."""
 
@@ -98,55 +63,40 @@ class AddResult(NamedTuple):
     level: int
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 10 + QUERY_BYTES * len(m.queries))
 class AddChild(NamedTuple):
     """The ADDCHILD of the paper: the sender becomes a child, or replaces the leaving child `replaces`."""
 
-    needs: Needs
+    queries: frozenset[Query]  #: What its subtree asks for.
     epoch: int
     replaces: Address = -1
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 10 + QUERY_BYTES * len(self.needs.queries)
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: len(m.reason))
 class Reject(NamedTuple):
-    """A refusal of `AddChild`: the slot has been taken meanwhile, or there would be a cycle (ours)."""
+    """A refusal of `AddChild`: the slot has been taken meanwhile, or there would be a cycle (ours).
+
+    It also answers a child that is none any more.
+    """
 
     reason: str
     epoch: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + len(self.reason)
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 8 + 6 * len(m.ancestors))
 class AttachConfirmation(NamedTuple):
-    """The whole path to the producer carries the announcement: all matching documents from `first` on will come (ours).
+    """A confirmation that the whole path to the producer carries an announcement (ours)."""
 
-    Attributes:
-        version: The announcement this answers.
-        first: Number of the first document that surely comes on this link.
-        ancestors: The nodes above.
-    """
-
-    version: int
-    first: int
-    ancestors: tuple[Address, ...]
+    version: int  #: The announcement this answers.
+    first: int  #: Number of the first document that surely comes on this link.
+    ancestors: tuple[Address, ...]  #: The nodes above.
     epoch: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 8 + 6 * len(self.ancestors)
 
 
 # Filters.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 4 + QUERY_BYTES * (len(m.added) + len(m.removed)))
 class ChangeQueries(NamedTuple):
     """The ADD_QUERY and REMOVE_QUERY of the paper: the sender's subtree asks for more, or for less."""
 
@@ -155,22 +105,18 @@ class ChangeQueries(NamedTuple):
     version: int
     epoch: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 4 + QUERY_BYTES * (len(self.added) + len(self.removed))
-
 
 # Leaving.
 
 
-@carries(Traffic.CONTROL, content=0)
+@carries(Traffic.CONTROL, 0)
 class Leave(NamedTuple):
     """The LEAVE of the paper, from child to parent: the child has gone or moved."""
 
     epoch: int
 
 
-@carries(Traffic.CONTROL, content=12)
+@carries(Traffic.CONTROL, 12)
 class NewParent(NamedTuple):
     """The NEW_PARENT of the paper: attach to `parent`, in place of `replaces`, or search for a parent from there on."""
 
@@ -178,31 +124,28 @@ class NewParent(NamedTuple):
     replaces: Address = -1
 
 
-@carries(Traffic.CONTROL, content=4)
+@carries(Traffic.CONTROL, 4)
 class EndOfStream(NamedTuple):
     """A notice that the producer has left and there will be nothing more (ours)."""
 
     last: int
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 8 + QUERY_BYTES * len(m.queries))
 class Replay(NamedTuple):
     """A request to the producer for the documents between `after` and `before` that these queries need (ours)."""
 
     queries: frozenset[Query]
     after: int
     before: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 8 + QUERY_BYTES * len(self.queries)
+    token: int
 
 
-@carries(Traffic.CONTROL, content=12)
+@carries(Traffic.CONTROL, 12)
 class ReplayDone(NamedTuple):
     """The end of a replay. `lost` documents were too old to be kept (ours)."""
 
-    before: int
+    token: int
     repeated: int
     lost: int
 
@@ -210,7 +153,7 @@ class ReplayDone(NamedTuple):
 # Reorganisation.
 
 
-@carries(Traffic.CONTROL, content=10)
+@carries(Traffic.CONTROL, 10)
 class Reorganize(NamedTuple):
     """The REORGANIZE of the paper, to the root: the sender asks for another parent for its child `subject`."""
 
@@ -218,21 +161,21 @@ class Reorganize(NamedTuple):
     overhead: float
 
 
-@carries(Traffic.CONTROL, content=6)
+@carries(Traffic.CONTROL, 6)
 class Grant(NamedTuple):
     """The permission of the root to search for a better parent now (ours)."""
 
     subject: Address
 
 
-@carries(Traffic.CONTROL, content=1)
+@carries(Traffic.CONTROL, 1)
 class SearchDone(NamedTuple):
     """A report to the root that the search is over, and whether the subtree was moved (ours)."""
 
     moved: bool
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 10 + len(m.needed))
 class GetOverhead(NamedTuple):
     """The GETOVERHEAD of the paper, which asks how many documents would come just for `subject`.
 
@@ -243,12 +186,8 @@ class GetOverhead(NamedTuple):
     needed: bytes
     token: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 10 + len(self.needed)
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 9 + 6 * len(m.children))
 class Overhead(NamedTuple):
     """The answer to `GetOverhead`: the number, whether there is capacity, and the children to ask next."""
 
@@ -257,19 +196,15 @@ class Overhead(NamedTuple):
     has_capacity: bool
     children: tuple[Address, ...]
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 9 + 6 * len(self.children)
 
-
-@carries(Traffic.CONTROL, content=6)
+@carries(Traffic.CONTROL, 6)
 class Move(NamedTuple):
     """A request to the root of a subtree to attach to `parent` instead."""
 
     parent: Address
 
 
-@carries(Traffic.CONTROL, content=1)
+@carries(Traffic.CONTROL, 1)
 class Moved(NamedTuple):
     """A report from the root of a subtree to its old parent: done, or refused (ours)."""
 
@@ -283,6 +218,10 @@ class Received(NamedTuple):
     """A document that satisfies the node's own query. It is delivered once."""
 
     number: int
+    content: Any = None
+
+    def __repr__(self) -> str:
+        return f"Received({self.number})"
 
 
 class JoinedTree(NamedTuple):

@@ -4,15 +4,16 @@ A node has one parent, for a while during a move two, and at most `fan_out` chil
 child's announced queries and forwards exactly the documents that satisfy one of them. Documents are numbered by the
 producer, so repeats during a move are dropped by number.
 
-*Completeness* (ours). The documents of a link are counted, and heartbeats say which prefix of the stream the counted
-documents cover. So a node knows a *watermark*: it has everything it needs up to that document. A move keeps the old
+*Completeness* (ours). The documents of a link come in order, and heartbeats between them say which prefix of the stream
+they cover. So a node knows a *watermark*: it has everything it needs up to that document. A move keeps the old
 link until the watermark reaches the first document that the new path surely brings; after a crash the producer is asked
 for what lies between. Nothing is lost or delivered twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pyroaring import BitMap
@@ -20,159 +21,61 @@ from pyroaring import BitMap
 from twigcast.overlay.codd.engine import Engine, Item, Query
 from twigcast.overlay.codd.filters import AggregateFilter
 from twigcast.overlay.codd.messages import (
-    ChangeQueries,
     Forward,
     Heartbeat,
+    Leave,
     Received,
     Replayed,
 )
 from twigcast.overlay.codd.settings import CoddSettings
-from twigcast.overlay.core import Address, Handler, ProtocolNode
+from twigcast.overlay.core import Address, ProtocolNode
 
 
+@dataclass(slots=True)
 class Child:
-    """The state of a node about one child.
+    """The state of a node about one child."""
 
-    Attributes:
-        queries: What its subtree asks for.
-        mask: The same as bits.
-        forwarded: Numbers of the documents sent to it, within the window.
-        count: Documents sent to it ever.
-        version: Announcements taken from it.
-        epoch: Which attachment this is.
-        early: Announcements that overtook others.
-        waiting: Its announcements that the path above does not carry yet: own version needed -> its version.
-        leaving: It is being replaced and no longer counts.
-    """
-
-    __slots__ = ("count", "early", "epoch", "forwarded", "leaving", "mask", "queries", "version", "waiting")
-
-    def __init__(self, queries: Iterable[Query], mask: int, version: int, epoch: int) -> None:
-        self.queries = set(queries)
-        self.mask = mask
-        self.forwarded = BitMap()
-        self.count = 0
-        self.version = version
-        self.epoch = epoch
-        self.early: dict[int, ChangeQueries] = {}
-        self.waiting: list[tuple[int, int]] = []
-        self.leaving = False
+    queries: set[Query]  #: What its subtree asks for.
+    mask: int  #: The same as bits.
+    epoch: int  #: Number of its attachment.
+    forwarded: BitMap = field(default_factory=BitMap)  #: Numbers of the documents sent to it, within the window.
+    count: int = 0  #: Documents ever sent to it.
+    #: Its announcements that the path above does not carry yet: the node's own version that is needed, its version.
+    waiting: list[tuple[int, int]] = field(default_factory=list)
+    leaving: bool = False  #: Whether another node replaces it, so that it no longer counts.
 
 
+@dataclass(slots=True)
 class Uplink:
-    """The state of a node about one parent.
+    """The state of a node about one parent."""
 
-    Attributes:
-        parent: Its address.
-        epoch: Which attachment this is.
-        version: Announcements sent to it.
-        confirmed: Latest announcement that the path above carries.
-        first: First document that surely comes on this link; 0 until it is known.
-        sure: First document that surely comes for whatever has been announced since.
-        received: How many of the documents sent on it have come without a gap.
-        early: Numbers of those that came before others.
-        watermark: All needed documents from `first` up to this one have come on it.
-        beat: The last heartbeat that has not been reached by the count of documents yet.
-        received_at: When a new heartbeat of the producer came on it last.
-        round: Which it was.
-        ancestors: The nodes above, as the parent said last.
-    """
+    parent: Address
+    epoch: int  #: Number of the attachment.
+    received_at: float  #: When a new heartbeat of the producer last came on it.
+    ancestors: tuple[Address, ...]  #: The nodes above, as the parent last named them.
+    version: int = 0  #: Announcements sent to it.
+    confirmed: int = -1  #: Latest announcement that the path above carries.
+    first: int = 0  #: First document that surely comes on this link; 0 until it is known.
+    sure: int = 0  #: First document that surely comes for all that was announced since.
+    watermark: int = 0  #: All needed documents from `first` up to this one have come on it.
+    round: int = 0  #: Number of the last heartbeat.
 
-    __slots__ = (
-        "ancestors",
-        "beat",
-        "confirmed",
-        "early",
-        "epoch",
-        "first",
-        "parent",
-        "received",
-        "received_at",
-        "round",
-        "sure",
-        "version",
-        "watermark",
-    )
 
-    def __init__(self, parent: Address, epoch: int, now: float) -> None:
-        self.parent = parent
-        self.epoch = epoch
-        self.version = 0
-        self.confirmed = -1
-        self.first = 0
-        self.received = 0
-        self.watermark = 0
-        self.beat: Heartbeat | None = None
-        self.received_at = now
-        self.early: set[int] = set()
-        self.sure = 0
-        self.round = 0
-        self.ancestors: tuple[Address, ...] = (parent,)
+@dataclass(slots=True)
+class Replaying:
+    """A request to the producer for the documents between `after` and `before`, and how many of them have come."""
 
-    def arrived(self, sent: int) -> None:
-        """Notes the arrival of a document. A heartbeat is fulfilled by the first documents, not by any so many."""
-        if sent == self.received + 1:
-            self.received = sent
-        elif sent > self.received:
-            self.early.add(sent)
-        while self.early and self.received + 1 in self.early:
-            self.received += 1
-            self.early.remove(self.received)
+    token: int
+    after: int
+    before: int
+    repeated: int = 0
 
 
 class CoddNode(ProtocolNode):
-    """A node of the cooperative tree. The root is the producer and asks for nothing.
+    """A node of the cooperative tree. The root is the producer and asks for nothing."""
 
-    Attributes:
-        query: The node's own subscription; `None` at the root.
-        uplinks: The parent, and during a move the next one, in this order.
-        children: By address.
-        received: Numbers of the documents that came, within the window.
-        own: Those of them that satisfy the node's own query.
-        received_count: Documents that came, ever.
-        spurious_count: Those of them that the node itself did not want.
-    """
-
-    __slots__ = (
-        "active",
-        "ancestors",
-        "children",
-        "engine",
-        "filter",
-        "grant",
-        "joining",
-        "leaving",
-        "moving_to",
-        "newest",
-        "own",
-        "own_mask",
-        "query",
-        "queue",
-        "received",
-        "received_count",
-        "replaying",
-        "root",
-        "round",
-        "seeds",
-        "seen_above",
-        "serving",
-        "settings",
-        "spurious_count",
-        "store",
-        "summary",
-        "tokens",
-        "unclaimed",
-        "uplinks",
-        "watermark",
-        "window_received",
-        "window_spurious",
-    )
-
-    handlers: ClassVar[dict[type, Handler]] = {}
-    timer_handlers: ClassVar[dict[str, Callable[..., None]]] = {}
-    #: What other modules do when something happens: `covered`, `started`, `moved`, `child_gone`, `document`.
+    #: What other modules do when something happens, by its name (`handlers`).
     hooks: ClassVar[dict[str, Callable[..., None]]] = {}
-    lost_handlers: ClassVar[dict[type, Callable[[Any, Address, Any], None]]] = {}
 
     def __init__(
         self,
@@ -186,7 +89,7 @@ class CoddNode(ProtocolNode):
         super().__init__(address, settings.link, incarnation)
         self.settings = settings
         self.engine = engine
-        self.query = query
+        self.query = query  #: The node's own subscription; `None` at the root.
         self.root = root
         self.active = address == root
         self.own_mask = engine.mask([query]) if query is not None else 0
@@ -194,29 +97,25 @@ class CoddNode(ProtocolNode):
         if query is not None:
             self.filter.change([query], [])
         self.summary = engine.new_summary(settings.window)
-        self.children: dict[Address, Child] = {}
-        self.uplinks: list[Uplink] = []
+        self.children: dict[Address, Child] = {}  #: By address.
+        self.uplinks: list[Uplink] = []  #: The parent, and during a move the next one, in this order.
         self.ancestors: tuple[Address, ...] = ()
-        self.received = BitMap()
-        self.own = BitMap()
-        self.received_count = 0
-        self.spurious_count = 0
+        self.received = BitMap()  #: Numbers of the documents that came, within the window.
+        self.own = BitMap()  #: Those of them that satisfy the node's own query.
+        self.received_count = 0  #: Documents that came, ever.
+        self.spurious_count = 0  #: Those of them that the node itself did not want.
         #: Numbers above the watermark that came already (on whatever link).
         self.seen_above: set[int] = set()
         self.watermark = 0
         self.newest = 0
         #: The last of the producer's heartbeats that came down the present path.
         self.round = 0
-        self.tokens = 0
         # Joining and moving.
         self.joining: Any = None
         self.seeds: tuple[Address, ...] = (root,)
         self.moving_to: Address = -1
         self.leaving = False
-        #: (after, before) of a replay asked for, or None.
-        self.replaying: tuple[int, int] | None = None
-        #: Announcements that overtook the attachment they belong to, by (child, epoch).
-        self.unclaimed: dict[tuple[Address, int], list[ChangeQueries]] = {}
+        self.replaying: Replaying | None = None
         # Reorganisation.
         self.window_received = 0
         self.window_spurious = 0
@@ -249,11 +148,6 @@ class CoddNode(ProtocolNode):
         slots = sum(not child.leaving for child in self.children.values())
         return self.active and not self.leaving and slots < self.settings.fan_out
 
-    def new_token(self) -> int:
-        """Returns a number not used before."""
-        self.tokens += 1
-        return self.tokens
-
     def overhead(self) -> float:
         """Returns the share of all received documents that only passed through."""
         return self.spurious_count / self.received_count if self.received_count else 0.0
@@ -264,6 +158,10 @@ class CoddNode(ProtocolNode):
             if link.parent == address:
                 return link
         return None
+
+    def on_link_lost(self, address: Address, restarted: bool) -> None:
+        """Removes a child, and drops a parent, that does not answer or has started again."""
+        self.hooks["link_lost"](self, address)
 
     # Documents.
 
@@ -279,7 +177,7 @@ class CoddNode(ProtocolNode):
             self.beat()
 
     def _take(self, item: Item) -> None:
-        """Note a new document, deliver it, pass it on."""
+        """Records a new document, delivers it, and passes it on."""
         satisfied = self.engine.satisfied(item)
         number = item.number
         if number > self.newest:
@@ -290,7 +188,7 @@ class CoddNode(ProtocolNode):
         self.window_received += 1
         if satisfied & self.own_mask:
             self.own.add(number)
-            self.deliver(Received(number))
+            self.deliver(Received(number, item.content))
         elif not self.is_root:
             self.spurious_count += 1
             self.window_spurious += 1
@@ -306,7 +204,7 @@ class CoddNode(ProtocolNode):
         """Sends a document to a child."""
         child.count += 1
         child.forwarded.add(item.number)
-        self.send(address, Forward(item, child.count, child.epoch))
+        self.send(address, Forward(item, child.epoch))
 
     def _forget_old(self) -> None:
         before = self.newest - self.settings.window
@@ -329,7 +227,7 @@ class CoddNode(ProtocolNode):
         """Informs the children how far this node is complete."""
         ancestors = (self.address, *self.ancestors)
         for address, child in self.children.items():
-            self.send(address, Heartbeat(self.watermark, child.count, ancestors, self.round, child.epoch))
+            self.send(address, Heartbeat(self.watermark, ancestors, self.round, child.epoch))
 
     def advance(self) -> None:
         """Computes how far the node is complete from what its links cover, and informs the children."""
@@ -347,44 +245,27 @@ class CoddNode(ProtocolNode):
             self.seen_above = {number for number in self.seen_above if number > self.watermark}
             self.beat()
 
-    # The node's own hooks.
-
-    def on_timer(self, timer: Hashable) -> None:
-        """Dispatches a timer by its name, or by the first item of a tuple."""
-        if isinstance(timer, tuple):
-            self.timer_handlers[timer[0]](self, *timer[1:])
-        elif isinstance(timer, str):
-            self.timer_handlers[timer](self)
-
-    def on_unreachable(self, address: Address, message: Any) -> None:
-        """Treats the receiver of a message that was given up as dead."""
-        handler = self.lost_handlers.get(type(message))
-        if handler is not None:
-            handler(self, address, message)
-
 
 def on_forward(node: CoddNode, sender: Address, message: Forward) -> None:
     """Takes a document from a parent."""
     link = node.uplink(sender)
-    if link is not None and link.epoch == message.epoch:
-        link.arrived(message.sent)
-    elif not node.active:
-        return
-    node.take_if_new(message.item)
-    if link is not None and link.epoch == message.epoch and link.beat is not None and link.received >= link.beat.sent:
-        beat, link.beat = link.beat, None
-        _covered(node, link, beat)
+    if node.active or (link is not None and link.epoch == message.epoch):
+        node.take_if_new(message.item)
 
 
 def on_replayed(node: CoddNode, sender: Address, message: Replayed) -> None:
     """Takes a document from the producer that was missed when a parent failed."""
     node.take_if_new(message.item)
+    if node.replaying is not None and node.replaying.token == message.token:
+        node.replaying.repeated += 1
 
 
 def on_heartbeat(node: CoddNode, sender: Address, message: Heartbeat) -> None:
     """Notes how far the documents on a parent's link go."""
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
+        # The farewell to this parent was lost.
+        node.send_once(sender, Leave(message.epoch))
         return
     if message.round > link.round:
         link.round = message.round
@@ -393,17 +274,10 @@ def on_heartbeat(node: CoddNode, sender: Address, message: Heartbeat) -> None:
             node.round = message.round
             node.ancestors = link.ancestors = message.ancestors
             node.beat()
-    if link.received >= message.sent:
-        _covered(node, link, message)
-    elif link.beat is None or link.beat.sent <= message.sent:
-        link.beat = message
-
-
-def _covered(node: CoddNode, link: Uplink, beat: Heartbeat) -> None:
-    link.watermark = max(link.watermark, beat.watermark)
-    link.ancestors = beat.ancestors
-    if node.uplinks[0] is link and node.ancestors != beat.ancestors:
-        node.ancestors = beat.ancestors
+    link.watermark = max(link.watermark, message.watermark)
+    link.ancestors = message.ancestors
+    if node.uplinks[0] is link and node.ancestors != message.ancestors:
+        node.ancestors = message.ancestors
         if not node.settings.heartbeat:
             node.beat()
     if node.settings.heartbeat:

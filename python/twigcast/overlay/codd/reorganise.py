@@ -1,10 +1,11 @@
 """Reorganisation: moving a subtree to where it costs less (CoDD, section 4).
 
-A node that receives too much it does not want picks the child with which it has least in common and asks the root for
-permission to have that child's subtree moved. The root serves one request at a time, so two moves never make a cycle,
-and may serve only the worst c of a batch. The node then searches breadth first from the root: a node with room is a
-candidate at the cost of the documents it would receive just for the subtree; a full node's children are looked at only
-if a multiple of its own cost is still below the best. The subtree moves if that lowers the cost by enough.
+A node that receives too much that it does not want chooses the child with which it has least in common, and asks the
+root for permission to move the subtree of that child. The root serves one request at a time, so two moves never make a
+cycle, and may serve only the worst c of a batch. The node then searches breadth first from the root. A node that
+accepts another child is a candidate, at the cost of the documents that it would receive only for the subtree. The
+children of a full node are asked only if a multiple of its own cost is below the lowest cost so far. The subtree moves
+if that lowers the cost by enough.
 
 The search begins with the present cost (`present_cost`), so that only improvements are found.
 """
@@ -12,6 +13,7 @@ The search begins with the present cost (`present_cost`), so that only improveme
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
@@ -30,34 +32,19 @@ from twigcast.overlay.codd.node import Child, CoddNode
 from twigcast.overlay.core import Address
 
 
+@dataclass(slots=True)
 class Search:
-    """A search for a better place, driven by the subtree's present parent.
+    """A search for a better parent of a subtree, made by its present parent."""
 
-    Attributes:
-        subject: Root of the subtree.
-        needed: Documents the subtree needs, within the window, serialised.
-        before: Present cost.
-        best: Least cost found, and where.
-        queue: Nodes to be asked.
-        token: Number of the question under way.
-        asked: The node it was put to.
-        visited: Nodes asked so far.
-        moving: The subtree has been told to move.
-    """
-
-    __slots__ = ("asked", "before", "best", "best_cost", "moving", "needed", "queue", "subject", "token", "visited")
-
-    def __init__(self, subject: Address, needed: bytes, before: int) -> None:
-        self.subject = subject
-        self.needed = needed
-        self.before = before
-        self.best: Address = -1
-        self.best_cost = before
-        self.queue: deque[Address] = deque()
-        self.token = 0
-        self.asked: Address = -1
-        self.visited = 0
-        self.moving = False
+    subject: Address  #: Root of the subtree.
+    needed: bytes  #: The documents of the window that the subtree needs, serialised.
+    before: int  #: Present cost.
+    best_cost: int  #: Least cost so far.
+    best: Address = -1  #: The node with that cost.
+    queue: deque[Address] = field(default_factory=deque)  #: Nodes that have to be asked.
+    token: int = 0  #: Number of the question that waits for an answer.
+    visited: int = 0  #: Nodes asked so far.
+    moving: bool = False  #: Whether the root of the subtree was asked to move.
 
 
 def after_document(node: CoddNode) -> None:
@@ -133,8 +120,8 @@ def on_grant(node: CoddNode, sender: Address, message: Grant) -> None:
     if child is None or child.leaving or node.leaving or not node.active:
         node.send(node.root, SearchDone(False))
         return
-    needed = child.forwarded.serialize()
-    search = node.grant = Search(message.subject, needed, present_cost(node, message.subject, child))
+    cost = present_cost(node, message.subject, child)
+    search = node.grant = Search(message.subject, child.forwarded.serialize(), cost, cost)
     search.queue.append(node.root)
     _ask_next(node, search)
 
@@ -159,7 +146,6 @@ def _ask_next(node: CoddNode, search: Search) -> None:
                 search.queue.extend(child for child in node.children if child != search.subject)
             continue
         search.token = node.new_token()
-        search.asked = address
         search.visited += 1
         node.send(address, GetOverhead(search.subject, search.needed, search.token))
         if node.settings.heartbeat:
@@ -252,11 +238,11 @@ def on_moving_timer(node: CoddNode, parent: Address) -> None:
     """Stays with the present parent if the new one has not confirmed."""
     if node.moving_to == parent and node.joining is None:
         links.abandon(node, parent)
-        on_refused(node)
+        on_stayed(node)
 
 
-def on_refused(node: CoddNode) -> None:
-    """Stays with the present parent if the new one refuses the subtree."""
+def on_stayed(node: CoddNode) -> None:
+    """Informs the present parent that this subtree stays, since the new one refuses it."""
     if node.uplinks:
         node.send(node.parent, Moved(False))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
@@ -22,14 +23,12 @@ from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import WILDCARD
 
 
+@dataclass(slots=True, eq=False)
 class SummaryNode:
     """A label path: the documents that have it, and the longer paths."""
 
-    __slots__ = ("below", "documents")
-
-    def __init__(self) -> None:
-        self.documents = BitMap()
-        self.below: dict[str, SummaryNode] = {}
+    documents: BitMap = field(default_factory=BitMap)
+    below: dict[str, SummaryNode] = field(default_factory=dict)
 
     def node(self, path: tuple[str, ...]) -> SummaryNode | None:
         """Returns the summary node at the end of a path from here."""
@@ -93,7 +92,7 @@ class DataSummary:
 
 
 def _embed(twig: Twig, above: SummaryNode) -> BitMap:
-    """Documents for a branch below a summary node: bits(s) and, for every branch below, the union of its embeddings.
+    """Returns the documents for a branch below a summary node: those of all its embeddings, united.
 
     What has an element below a node has one at the node, so where all documents of a node are found already there is
     nothing to look for at it or below it.
@@ -120,7 +119,7 @@ def _embed(twig: Twig, above: SummaryNode) -> BitMap:
 
 
 def _embed_at(twig: Twig, node: SummaryNode) -> BitMap:
-    """Documents for a twig whose top is mapped on a summary node."""
+    """Returns the documents for a twig whose top is mapped on a summary node."""
     documents = node.documents
     for branch in twig.branches:
         documents = documents & _embed(branch, node)
@@ -130,7 +129,7 @@ def _embed_at(twig: Twig, node: SummaryNode) -> BitMap:
 
 
 def _prune(node: SummaryNode, before: int) -> None:
-    """Forget documents up to a number."""
+    """Removes documents up to a number."""
     if before > 0:
         node.documents.remove_range(0, before + 1)
         for label, below in list(node.below.items()):

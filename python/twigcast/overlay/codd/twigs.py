@@ -16,19 +16,12 @@ from twigcast.query import Path
 
 
 class Twig(NamedTuple):
-    """A node of a twig query.
+    """A node of a twig query."""
 
-    Attributes:
-        label: Name or `*`.
-        descendant: Reached by a descendant edge rather than a child edge.
-        tests: Conditions on the element.
-        branches: Nodes below.
-    """
-
-    label: str
-    descendant: bool
-    tests: tuple[Condition, ...] = ()
-    branches: tuple[Twig, ...] = ()
+    label: str  #: Name or `*`.
+    descendant: bool  #: Reached by a descendant edge rather than a child edge.
+    tests: tuple[Condition, ...] = ()  #: Conditions on the element.
+    branches: tuple[Twig, ...] = ()  #: Nodes below.
 
     def size(self) -> int:
         """Returns the number of nodes."""
@@ -109,7 +102,7 @@ def contains(wide: Twig, narrow: Twig) -> bool:
 
 
 def _targets(wide: Twig, above: Twig) -> Iterator[Twig]:
-    """Nodes below `above` to which a branch `wide` may be mapped."""
+    """Yields the nodes below `above` to which a branch `wide` may be mapped."""
     for branch in above.branches:
         if wide.descendant:
             yield branch
@@ -141,7 +134,7 @@ def structural_match(one: Twig, other: Twig) -> float:
 
 
 def _mapped(one: Twig, other: Twig) -> int:
-    """Most nodes of `one` that can be mapped, when its root is mapped on `other`'s root or something below."""
+    """Returns the greatest number of nodes of `one` that can be mapped, its root on any node of `other`."""
     best = 0
     for node in nodes_of(other):
         best = max(best, _mapped_at(one, node))
@@ -170,7 +163,7 @@ def _all_below(twig: Twig) -> Iterator[Twig]:
 
 
 def _contradict(one: Twig, other: Twig) -> bool:
-    """Whether the roots of both, on child edges with one name, demand different values of one attribute."""
+    """Returns whether the roots, on child edges with one name, require different values of one attribute."""
     if one.descendant or other.descendant or one.label != other.label:
         return False
     requested = {test.name: test.constant for test in one.tests if test.what == "attribute" and test.operator == "="}

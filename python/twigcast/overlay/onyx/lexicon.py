@@ -7,25 +7,18 @@ from typing import Final, NamedTuple
 
 from twigcast._core import NameDictionary
 
-LEXICON_NAMES_MAX: Final = 4_096
-"""Names of one lexicon; further ones are spelled out in each message."""
+LEXICON_NAMES_MAX: Final = 4_096  #: Names of one lexicon; further ones are spelled out in each message.
 
-LEXICON_NAME_BYTES_MAX: Final = 256
-"""Bytes of a name in a lexicon."""
+LEXICON_NAME_BYTES_MAX: Final = 256  #: Bytes of a name in a lexicon.
 
 
 class LexiconUpdate(NamedTuple):
-    """A message to a neighbour with a new dictionary, before the first message that needs it.
+    """A message to a neighbour with a new dictionary, before the first message that needs it."""
 
-    Attributes:
-        dictionary: The id of the dictionary, a hash of its names.
-        base: Id of a dictionary that was sent over this link before, whose names come first; `None`: there is none.
-        names: The names that follow.
-    """
-
-    dictionary: int
+    dictionary: int  #: The id of the dictionary, a hash of its names.
+    #: Id of a dictionary that was sent over this link before, whose names come first; `None`: there is none.
     base: int | None
-    names: tuple[str, ...]
+    names: tuple[str, ...]  #: The names that follow.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,15 +26,11 @@ class Lexicon:
     """A dictionary with its names and its predecessor."""
 
     names: tuple[str, ...]
-    base: int | None = None
-    """Id of the predecessor."""
-    base_size: int = 0
-    """The number of names of the predecessor, which come first."""
+    base: int | None = None  #: Id of the predecessor.
+    base_size: int = 0  #: The number of names of the predecessor, which come first.
     dictionary: NameDictionary = field(init=False)
-    id: int = field(init=False)
-    """The id of the dictionary."""
-    name: str = field(init=False)
-    """The id in hexadecimal digits."""
+    id: int = field(init=False)  #: The id of the dictionary.
+    name: str = field(init=False)  #: The id in hexadecimal digits.
 
     def __post_init__(self) -> None:
         """Makes the dictionary.

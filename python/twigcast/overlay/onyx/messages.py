@@ -5,6 +5,7 @@ Links preserve order. A link that ends and is made again is a new one, which bot
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
@@ -18,7 +19,7 @@ Root: TypeAlias = Address
 #: Version of the protocol: major and minor; the major ones must be equal. The major one grows if an existing frame gets
 #: other fields, since frames do not name their fields, or if element streams change. The minor one grows with new
 #: kinds, which older brokers skip.
-PROTOCOL = (3, 0)
+PROTOCOL = (3, 1)
 
 #: Most disjuncts in one `RoutingDelta`; more are sent in several, since processing one delays all else.
 DISJUNCTS_PER_DELTA_MAX = 1 << 16
@@ -28,27 +29,18 @@ EVERYWHERE = "*"
 
 
 class LinearPath(NamedTuple):
-    """An absolute linear path with its predicates (Diao 2005, section 7.3.1), in canonical form.
+    """An absolute linear path with its predicates (Diao 2005, section 7.3.1), in canonical form."""
 
-    Attributes:
-        text: Canonical text; equal paths have equal texts.
-        namespaces: Pairs of canonical prefix and URI, in the order of their first use in the text.
-    """
-
-    text: str
+    text: str  #: Canonical text; equal paths have equal texts.
+    #: Pairs of canonical prefix and URI, in the order of their first use in the text.
     namespaces: tuple[tuple[str, str], ...] = ()
 
 
 class Disjunct(NamedTuple):
-    """A conjunction of a routing query. Without paths it is always true.
+    """A conjunction of a routing query. Without paths it is always true."""
 
-    Attributes:
-        scope: The tenant of the messages; empty if there is only one.
-        paths: The paths that are all required.
-    """
-
-    scope: str
-    paths: frozenset[LinearPath]
+    scope: str  #: The tenant of the messages; empty if there is only one.
+    paths: frozenset[LinearPath]  #: The paths that are all required.
 
 
 #: A routing query: the `or` of its disjuncts. An empty one wants nothing.
@@ -56,34 +48,20 @@ RoutingQuery: TypeAlias = frozenset[Disjunct]
 
 
 class OverlayMessage(NamedTuple):
-    """An XML message between brokers.
+    """An XML message between brokers."""
 
-    Attributes:
-        root: The broker that stored it first.
-        number: Its sequence number there.
-        scope: Its tenant.
-        source: Name of its source.
-        message_id: Identifier from its publisher or its root.
-        content_type: Content type with the charset, if any.
-        body: The bytes in the form `form`.
-        form: Name of the wire form; `text` unless another one is agreed on.
-        path: The brokers that it has passed, the root first. Shows loops and the route.
-        published: Time of acceptance at the root, in seconds.
-        reduced: The part to which the body is reduced (see `projection_text`); empty: the body is whole.
-        lexicon: The dictionary with which the body was written, if any. It is known on the link, and not sent with it.
-    """
-
-    root: Root
-    number: int
-    scope: str
-    source: str
-    message_id: str
-    content_type: str
-    body: bytes
-    form: str = "text"
-    path: tuple[Address, ...] = ()
-    published: float = 0.0
-    reduced: str = ""
+    root: Root  #: The broker that stored it first.
+    number: int  #: Its sequence number there.
+    scope: str  #: Its tenant.
+    source: str  #: Name of its source.
+    message_id: str  #: Identifier from its publisher or its root.
+    content_type: str  #: Content type with the charset, if any.
+    body: bytes  #: The bytes in the form `form`.
+    form: str = "text"  #: Name of the wire form; `text` unless another one is agreed on.
+    path: tuple[Address, ...] = ()  #: The brokers that it has passed, the root first. Shows loops and the route.
+    published: float = 0.0  #: Time of acceptance at the root, in seconds.
+    reduced: str = ""  #: The part to which the body is reduced (see `write_part`); empty: the body is whole.
+    #: The dictionary with which the body was written, if any. It is known on the link, and not sent with it.
     lexicon: Lexicon | None = None
 
     def passed_on(self, broker: Address) -> OverlayMessage:
@@ -99,131 +77,91 @@ class OverlayMessage(NamedTuple):
 _new = tuple.__new__
 
 
-@carries(Traffic.DATA)
-class Span(NamedTuple):
-    """A range of numbers of `root`, above `after` up to `upto`, sent down its tree. No other message of it is wanted.
+class PeerMessage(NamedTuple):
+    """A message of another protocol over the links of this one, as the bytes of its own form."""
 
-    Attributes:
-        message: The message with the number `upto`; `None`: the receiver wants none of the range.
-    """
+    body: bytes
+
+
+@carries(Traffic.DATA, lambda m: 24 + (len(m.message.body) + len(m.message.reduced) + 64 if m.message else 0))
+class Span(NamedTuple):
+    """The numbers of `root` above `after` up to `upto`, sent down its tree. No other message of them is wanted."""
 
     root: Root
     after: int
     upto: int
-    message: OverlayMessage | None
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        message = self.message
-        return HEADER_BYTES + 24 + (0 if message is None else len(message.body) + len(message.reduced) + 64)
+    message: OverlayMessage | None  #: The message with the number `upto`; `None`: the receiver wants none of the range.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 20 + sum(len(form) + 1 for form in m.forms))
 class Hello(NamedTuple):
-    """The first message on a new link, from both sides.
+    """The first message on a new link, from both sides."""
 
-    Attributes:
-        identity: Number of the sender, which never changes.
-        incarnation: Number of its start; distinguishes two brokers with the same identity.
-        version: Major and minor version of the protocol; the major ones must be equal.
-        forms: Wire forms that the sender can read, the best first.
-    """
-
-    identity: Address
-    incarnation: int
-    version: tuple[int, int]
-    forms: tuple[str, ...]
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 20 + sum(len(form) + 1 for form in self.forms)
+    identity: Address  #: Number of the sender, which never changes.
+    incarnation: int  #: Number of its start; distinguishes two brokers with the same identity.
+    version: tuple[int, int]  #: Major and minor version of the protocol; the major ones must be equal.
+    forms: tuple[str, ...]  #: Wire forms that the sender can read, the best first.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 20 + 12 * len(m.links) + len(m.where))
 class LinkState(NamedTuple):
     """The links of one broker with their costs. It is flooded, and the newest one counts.
 
-    Attributes:
-        origin: The broker.
-        incarnation, version: Later states have a greater pair.
-        links: Pairs of neighbour and cost (round trip in milliseconds, rounded up, at least 1).
-        where: How others reach the broker (host and port); empty in the simulator.
+    Later states have a greater pair of incarnation and version.
     """
 
     origin: Address
     incarnation: int
     version: int
-    links: tuple[tuple[Address, int], ...]
-    where: str = ""
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 20 + 12 * len(self.links) + len(self.where)
+    links: tuple[tuple[Address, int], ...]  #: Pairs of neighbour and cost: round trip in milliseconds, 1 or more.
+    where: str = ""  #: How others reach the broker (host and port); empty in the simulator.
 
 
-@carries(Traffic.INDEXING)
+def _paths_bytes(disjuncts: Iterable[Disjunct]) -> int:
+    return sum(len(path.text) + 2 for disjunct in disjuncts for path in disjunct.paths)
+
+
+def _delta_bytes(delta: RoutingDelta) -> int:
+    disjuncts = [*(disjunct for disjunct, _ in delta.interests), *delta.unwanted]
+    return 4 + _paths_bytes(disjuncts) + sum(8 * len(roots) for _, roots in delta.interests)
+
+
+@carries(Traffic.INDEXING, _delta_bytes)
 class RoutingDelta(NamedTuple):
-    """Changes of what the sender wants from a neighbour.
+    """Changes of what the sender wants from a neighbour."""
 
-    Attributes:
-        version: Counts from 0 on each link; version 0 holds all interests.
-        interests: Disjuncts with the roots for whose messages they hold (all: `EVERYWHERE`).
-        unwanted: Disjuncts that are no longer wanted for any root.
-    """
-
-    version: int
+    version: int  #: Counts from 0 on each link; version 0 holds all interests.
+    #: Disjuncts with the roots for whose messages they hold (all: `EVERYWHERE`).
     interests: tuple[tuple[Disjunct, frozenset[Root] | str], ...]
-    unwanted: tuple[Disjunct, ...]
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        size = HEADER_BYTES + 4
-        for disjunct, roots in self.interests:
-            size += sum(len(path.text) + 2 for path in disjunct.paths) + 8 * (
-                1 if isinstance(roots, str) else len(roots)
-            )
-        return size + sum(sum(len(path.text) + 2 for path in disjunct.paths) for disjunct in self.unwanted)
+    unwanted: tuple[Disjunct, ...]  #: Disjuncts that are no longer wanted for any root.
 
 
-@carries(Traffic.INDEXING)
+@carries(Traffic.INDEXING, lambda m: 1 + sum(len(scope) + len(text) + 4 for scope, text in m.parts))
 class SetProjection(NamedTuple):
-    """The parts of messages that the sender uses, in place of the previous ones.
+    """The parts of messages that the sender uses, in place of the previous ones."""
 
-    Attributes:
-        parts: By scope, the text of a part (see `projection_text`); empty: the whole.
-        rest: Whether the whole may be used of all other scopes; otherwise nothing is.
-    """
-
-    parts: tuple[tuple[str, str], ...]
-    rest: bool = False
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 1 + sum(len(scope) + len(text) + 4 for scope, text in self.parts)
+    parts: tuple[tuple[str, str], ...]  #: By scope, the text of a part (see `write_part`); empty: the whole.
+    rest: bool = False  #: Whether the whole may be used of all other scopes; otherwise nothing is.
 
 
-@carries(Traffic.CONTROL, content=17)
+@carries(Traffic.CONTROL, 17)
 class Attach(NamedTuple):
-    """A request to the parent towards `root` to confirm the interests that were sent before.
-
-    Attributes:
-        number: Grows with each request of the sender for this root.
-        hops: Links of the request and of those for which it was sent. Bounds it while brokers disagree on the tree.
-    """
+    """A request to the parent towards `root` to confirm the interests that were sent before."""
 
     root: Root
-    number: int
+    number: int  #: Grows with each request of the sender for this root.
+    #: Links of the request and of those for which it was sent. Bounds it while brokers disagree on the tree.
     hops: int = 1
 
 
-@carries(Traffic.CONTROL, content=8)
+@carries(Traffic.CONTROL, 8)
 class Detach(NamedTuple):
     """A request to a former parent towards `root` to send no more of its messages."""
 
     root: Root
 
 
-@carries(Traffic.CONTROL, content=24)
+@carries(Traffic.CONTROL, 24)
 class Attached(NamedTuple):
     """The answer to `Attach`: spans that begin at `position` or later count."""
 
@@ -232,104 +170,56 @@ class Attached(NamedTuple):
     position: int
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 24 + _paths_bytes(m.query) + 8 * len(m.route))
 class Recover(NamedTuple):
-    """A question to `root`, passed up its tree, for the messages above `after` up to `upto` that `query` wants.
-
-    Attributes:
-        route: The brokers passed, the asker first. The answer goes back along it.
-    """
+    """A question to `root`, passed up its tree, for the messages above `after` up to `upto` that `query` wants."""
 
     root: Root
     after: int
     upto: int
     query: RoutingQuery
-    route: tuple[Address, ...]
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        paths = sum(len(path.text) + 2 for disjunct in self.query for path in disjunct.paths)
-        return HEADER_BYTES + 24 + paths + 8 * len(self.route)
+    route: tuple[Address, ...]  #: The brokers passed, the asker first. The answer goes back along it.
 
 
-@carries(Traffic.DATA)
+@carries(Traffic.DATA, lambda m: m.span.size_bytes() - HEADER_BYTES + 8 * len(m.route))
 class Recovered(NamedTuple):
-    """A span of the answer to `Recover`, passed back along the rest of `route`, the asker last.
-
-    Attributes:
-        lost: Whether the root no longer has these messages.
-        pauses: Whether the answer pauses here until the asker asks for the rest, so that links are not overloaded.
-    """
+    """A span of the answer to `Recover`, passed back along the rest of `route`, the asker last."""
 
     span: Span
     route: tuple[Address, ...]
-    lost: bool = False
+    lost: bool = False  #: Whether the root no longer has these messages.
+    #: Whether the answer pauses here until the asker asks for the rest, so that links are not overloaded.
     pauses: bool = False
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return self.span.size_bytes() + 8 * len(self.route)
 
-
-@carries(Traffic.CONTROL, content=20)
+@carries(Traffic.CONTROL, 20)
 class StoredReport(NamedTuple):
-    """A report to the parent towards `root` on what is stored at and below the sender, so that the root may forget it.
-
-    Attributes:
-        horizon: The lowest horizon.
-        brokers: Number of brokers with a horizon. If these are not all, some broker is unreachable.
-    """
+    """A report to the parent towards `root` on what is stored at and below the sender, for the root to forget it."""
 
     root: Root
-    horizon: int
-    brokers: int = 1
+    horizon: int  #: The lowest horizon.
+    brokers: int = 1  #: Number of brokers with a horizon. If these are not all, some broker is unreachable.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 33 + len(m.name) + len(m.schema) + len(m.owner))
 class SourceEntry(NamedTuple):
-    """An entry of the catalogue of sources. It is flooded, and the newest version counts.
+    """An entry of the catalogue of sources. It is flooded, and the newest version counts."""
 
-    Attributes:
-        name: Name of the source.
-        version: Grows with each change of this source.
-        root: The broker at which it publishes.
-        schema: Its DTD; empty: none.
-        rate: Expected messages per second.
-        size: Expected bytes of a message.
-        is_gone: Whether the source is removed.
-        owner: SHA-256, in hexadecimal, of the key of its publishers; empty: no key is required.
-    """
-
-    name: str
-    version: int
-    root: Root
-    schema: str = ""
-    rate: float = 0.0
-    size: int = 0
-    is_gone: bool = False
-    owner: str = ""
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 33 + len(self.name) + len(self.schema) + len(self.owner)
+    name: str  #: Name of the source.
+    version: int  #: Grows with each change of this source.
+    root: Root  #: The broker at which it publishes.
+    schema: str = ""  #: Its DTD; empty: none.
+    rate: float = 0.0  #: Expected messages per second.
+    size: int = 0  #: Expected bytes of a message.
+    is_gone: bool = False  #: Whether the source is removed.
+    owner: str = ""  #: SHA-256, in hexadecimal, of the key of its publishers; empty: no key is required.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, lambda m: 20 + len(m.content))
 class ServiceMessage(NamedTuple):
-    """A message between the services of two brokers, passed up the tree of the target. It may be lost on the way.
+    """A message between the services of two brokers, passed up the tree of the target. It may be lost on the way."""
 
-    Attributes:
-        origin: The sender.
-        target: The receiver.
-        hops: Links that it has passed.
-        content: The bytes of the service.
-    """
-
-    origin: Address
-    target: Address
-    hops: int
-    content: bytes
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 20 + len(self.content)
+    origin: Address  #: The sender.
+    target: Address  #: The receiver.
+    hops: int  #: Links that it has passed.
+    content: bytes  #: The bytes of the service.

@@ -14,17 +14,13 @@ from twigcast.spark.sinks.folder import FolderSink
 from twigcast.spark.sinks.sink import Mode, Sink
 
 SINKS: Final[tuple[type[Sink], ...]] = (FolderSink,)
-"""The first sink that matches a path writes to it."""
+"""The first sink that takes a path writes to it."""
 
 
 def open_sink(path: str | os.PathLike[str], mode: Mode) -> Sink:
-    """Opens the sink that writes to a path.
-
-    Raises:
-        OutputError: There is none, it cannot be written, is in use, or holds something else.
-    """
+    """Opens the sink that writes to a path, or raises `OutputError` if none can."""
     location = os.fspath(path)
     for sink in SINKS:
-        if sink.matches(location):
+        if sink.takes(location):
             return sink(location, mode)
     raise OutputError(location, "the output must be a folder that driver and executors see under the same path")

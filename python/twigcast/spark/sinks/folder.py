@@ -2,38 +2,43 @@
 
 ::
 
-    OUTPUT/matches/  deliveries/  rejected/    Parquet
+    OUTPUT/matches/  deliveries/  rejected/    Parquet; of a stream in run=STREAM/batch=NUMBER/
     OUTPUT/summary.json                        written last
     OUTPUT/_twigcast.json                      marks the folder as output of a pipeline, and is locked by its writer
     OUTPUT/_staging/                           what tasks write before it is committed
-    OUTPUT/_commits/                           of a stream: what each micro-batch added
+    OUTPUT/_commits/                           what was committed: a record for each micro-batch
     OUTPUT/_checkpoint/                        of a stream: its progress
 
 Answers are written by the Python worker that has them, not sent back through the JVM: with 200 matches a message that
 is four times faster. A task names its files after its partition and attempt; only reported files are ever committed.
+They are on disk before a task reports them.
 
-A batch job replaces the three folders as a whole. A micro-batch is committed by recording, in one atomic step, which
-staged files become which final ones; the renames follow, and the next process to open the folder finishes them. A
-recorded micro-batch is never run again, so its results land exactly once.
+A batch job replaces the three folders one after the other. It removes ``summary.json`` before and writes it after, so a
+reader that finds the same ``summary.json`` before and after it reads has seen one whole output. Killed in between, it
+has lost neither the old output nor the new one: the next process to open the folder finishes what was begun.
+
+A micro-batch adds a folder to each table by one renaming, so readers of a table see all of it or nothing. It is
+committed by a record of these moves (see :mod:`twigcast.spark.folder_commits`). A recorded micro-batch is never run
+again, so its results land exactly once.
 """
 
 import fcntl
-import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from twigcast.errors import OutputError, PipelineError
+from twigcast.spark.folder_commits import claim, finish_moves, read_record, sync, sync_tree, write_atomically
 from twigcast.spark.matching import BatchAnswer
 from twigcast.spark.schemas import KINDS
-from twigcast.spark.sinks.sink import Mode, Sink
+from twigcast.spark.sinks.sink import Mode, Sink, StreamCommit
 from twigcast.spark.summary import Summary, TaskReport
 
 _MARKER: Final = "_twigcast.json"
@@ -58,15 +63,14 @@ class FolderSink(Sink):
         with ExitStack() as undo:
             try:
                 self._marker = undo.enter_context(self._lock(mode))
-                if mode == "stream":
-                    self._recover()
+                self._recover(mode)
                 shutil.rmtree(self.folder / _STAGING, ignore_errors=True)
             except OSError as error:
                 raise OutputError(os.fspath(path), error.strerror or str(error)) from None
             undo.pop_all()
 
     @classmethod
-    def matches(cls, path: str) -> bool:
+    def takes(cls, path: str) -> bool:
         """Returns whether the path is no URI."""
         return "://" not in path
 
@@ -93,55 +97,36 @@ class FolderSink(Sink):
             for report in _with_rows(reports, kind):
                 _staged(staging, kind, report).rename(final / kind / f"part-{report.partition:05d}.parquet")
             if not any((final / kind).iterdir()):
-                _write_empty(final / kind / "part-00000.parquet", kind)
-        _write_atomically(final / _SUMMARY, summary.as_dict())
-        # Without a summary the output counts as incomplete, so it is removed first and renamed last.
-        (self.folder / _SUMMARY).unlink(missing_ok=True)
-        for kind in KINDS:
-            shutil.rmtree(self.folder / kind, ignore_errors=True)
-            (final / kind).rename(self.folder / kind)
-        (final / _SUMMARY).rename(self.folder / _SUMMARY)
-        shutil.rmtree(self.folder / _STAGING, ignore_errors=True)
+                write_empty(final / kind / "part-00000.parquet", kind)
+        sync_tree(staging)
+        moves = [(str((final / kind).relative_to(self.folder)), kind) for kind in KINDS]
+        self._replacement.parent.mkdir(exist_ok=True)
+        write_atomically(self._replacement, {"moves": moves, "totals": summary.as_dict()})  # committed from here on
+        self._finish_replacement()
 
-    def append(self, batch: int, stream: str, staging: Path, reports: Sequence[TaskReport], totals: Summary) -> None:
+    def append(self, staging: Path, reports: Sequence[TaskReport], commit: StreamCommit) -> None:
         """Adds the files of a micro-batch."""
-        moves = [
-            [
-                str(_staged(staging, kind, report).relative_to(self.folder)),
-                f"{kind}/part-{batch:010d}-{report.partition:05d}.parquet",
-            ]
-            for kind in KINDS
-            for report in _with_rows(reports, kind)
-        ]
-        record = {"batch": batch, "stream": stream, "moves": moves, "totals": totals.as_dict()}
+        batch = commit.batch
+        moves = []
+        for kind in KINDS:
+            final = staging / "final" / kind
+            for report in _with_rows(reports, kind):
+                final.mkdir(parents=True, exist_ok=True)
+                _staged(staging, kind, report).rename(final / f"part-{report.partition:05d}.parquet")
+            if final.exists():
+                moves.append((str(final.relative_to(self.folder)), f"{kind}/run={commit.stream}/batch={batch}"))
+        sync_tree(staging)
+        record = {"batch": batch, "stream": commit.stream, "moves": moves, "totals": commit.totals.as_dict()}
         self._record(batch).parent.mkdir(exist_ok=True)
-        _write_atomically(self._record(batch), record)  # the micro-batch is committed from here on
+        write_atomically(self._record(batch), record)  # the micro-batch is committed from here on
         self._finish(record)
         shutil.rmtree(staging, ignore_errors=True)
         self._record(batch - _COMMITS_KEPT).unlink(missing_ok=True)
 
-    def is_committed(self, batch: int) -> bool:
-        """Returns whether a micro-batch is recorded."""
-        return self._record(batch).exists()
-
-    def totals(self) -> Summary:
-        """Returns the totals of the last record."""
+    def last_commit(self) -> StreamCommit | None:
+        """Returns the micro-batch of the last record."""
         last = self._last_record()
-        return Summary() if last is None else Summary(**last["totals"])  # type: ignore[arg-type]
-
-    def check_stream(self, stream: str | None) -> None:
-        """Raises :class:`OutputError` if the last record is of another stream."""
-        last = self._last_record()
-        if last is not None and last["stream"] != stream:
-            raise OutputError(
-                str(self.folder),
-                "the folder holds the results of another stream, or the checkpoint of this one was removed; "
-                "choose another one",
-            )
-
-    def write_summary(self, summary: Summary) -> None:
-        """Writes ``summary.json``."""
-        _write_atomically(self.folder / _SUMMARY, summary.as_dict())
+        return None if last is None else StreamCommit(last["batch"], last["stream"], Summary(**last["totals"]))
 
     def _lock(self, mode: Mode) -> IO[str]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -156,49 +141,70 @@ class FolderSink(Sink):
         except BlockingIOError:
             file.close()
             raise OutputError(str(self.folder), "another pipeline is writing to this folder") from None
-        file.seek(0)
-        written = file.read()
-        if not written.endswith("\n"):  # new, or cut off by a kill
-            file.truncate(0)
-            file.write(json.dumps({"mode": mode}) + "\n")
-            file.flush()
-        elif (mode_before := json.loads(written)["mode"]) != mode:
+        try:
+            claim(file, mode)
+        except OutputError:
             file.close()
-            raise OutputError(
-                str(self.folder), f"the folder holds the results of a {mode_before} pipeline; choose another one"
-            )
+            raise
         return file
 
-    def _recover(self) -> None:
-        """Finishes what a killed stream had begun to commit, and makes each table readable."""
+    @property
+    def _replacement(self) -> Path:
+        """The record of a batch job that replaces the tables."""
+        return self.folder / _COMMITS / "replacement.json"
+
+    def _finish_replacement(self) -> None:
+        """Puts the tables of a batch job in the place of those before."""
+        record = read_record(self._replacement)
+        # Without a summary the output counts as incomplete.
+        (self.folder / _SUMMARY).unlink(missing_ok=True)
+        finish_moves(self.folder, record["moves"])
+        self._write_summary(Summary(**record["totals"]))
+        shutil.rmtree(self._replacement.parent)
+        shutil.rmtree(self.folder / _STAGING, ignore_errors=True)
+
+    def _recover(self, mode: Mode) -> None:
+        """Finishes what a killed job had begun to commit; of a stream, makes each table readable."""
+        if mode == "batch":
+            if self._replacement.exists():
+                self._finish_replacement()
+            return
         last = self._last_record()
-        if last is not None:
+        if last is None:
+            self._write_summary(Summary())
+        else:
             self._finish(last)
+            self._move_files_of_earlier_releases(last["stream"])
         for kind in KINDS:
             folder = self.folder / kind
             if not folder.is_dir():
-                _write_empty(folder / "part-none.parquet", kind)
+                write_empty(folder / "part-none.parquet", kind)
 
-    def _finish(self, record: Mapping[str, object]) -> None:
-        """Does the renames of a record that have not happened yet."""
-        moves = record["moves"]
-        assert isinstance(moves, list)
-        for staged, final in moves:
-            source, target = self.folder / staged, self.folder / final
-            target.parent.mkdir(exist_ok=True)
-            if source.exists():
-                source.rename(target)
-        self.write_summary(Summary(**record["totals"]))  # type: ignore[arg-type]
+    def _finish(self, record: Mapping[str, Any]) -> None:
+        """Does the moves of a record that have not happened yet, and writes its totals."""
+        finish_moves(self.folder, record["moves"])
+        self._write_summary(Summary(**record["totals"]))
+
+    def _move_files_of_earlier_releases(self, stream: str) -> None:
+        """Moves files that lie in a table itself to the folder of their micro-batch: Spark reads one or the other."""
+        for kind in KINDS:
+            for file in (self.folder / kind).glob("part-*-*.parquet"):
+                _, batch, partition = file.stem.split("-")
+                folder = file.parent / f"run={stream}" / f"batch={int(batch)}"
+                folder.mkdir(parents=True, exist_ok=True)
+                file.rename(folder / f"part-{partition}.parquet")
+
+    def _write_summary(self, summary: Summary) -> None:
+        write_atomically(self.folder / _SUMMARY, summary.as_dict())
 
     def _record(self, batch: int) -> Path:
         return self.folder / _COMMITS / f"{batch:010d}.json"
 
-    def _last_record(self) -> Mapping[str, object] | None:
-        records = sorted((self.folder / _COMMITS).glob("*.json"))
+    def _last_record(self) -> Mapping[str, Any] | None:
+        records = sorted((self.folder / _COMMITS).glob("*[0-9].json"))
         if not records:
             return None
-        record: Mapping[str, object] = json.loads(records[-1].read_text(encoding="utf-8"))
-        return record
+        return read_record(records[-1])
 
 
 class FolderWriter:
@@ -221,18 +227,22 @@ class FolderWriter:
         """Finishes the files and returns the number of rows of each kind."""
         return {kind: table.close() for kind, table in self._tables.items()}
 
+    def paths(self) -> dict[str, Path]:
+        """Returns the file of each kind that has any rows; call it after :meth:`close`."""
+        return {kind: table.path for kind, table in self._tables.items() if table.rows}
+
 
 class _TableWriter:
     """A writer of rows to one Parquet file, which is created with the first row."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
+        self.path = path
         self._schema = schema
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
-        self._rows = 0
+        self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -249,16 +259,17 @@ class _TableWriter:
             self._flush()
         if self._writer is not None:
             self._writer.close()
-        return self._rows
+            sync(self.path)
+        return self.rows
 
     def _flush(self) -> None:
         if self._writer is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
-                self._path, self._schema, compression=_COMPRESSION, compression_level=_COMPRESSION_LEVEL
+                self.path, self._schema, compression=_COMPRESSION, compression_level=_COMPRESSION_LEVEL
             )
         self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
-        self._rows += self._waiting_rows
+        self.rows += self._waiting_rows
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
@@ -274,25 +285,19 @@ def _with_rows(reports: Iterable[TaskReport], kind: str) -> list[TaskReport]:
 def _staged(staging: Path, kind: str, report: TaskReport) -> Path:
     path = staged_path(staging, kind, report.partition, report.attempt)
     if not path.is_file():
-        raise PipelineError(
-            f"a task reports that it wrote {path}, but the driver does not find it: "
-            "the output must lie on a file system that driver and executors share"
-        )
+        raise missing_file(path)
     return path
 
 
-def _write_empty(path: Path, kind: str) -> None:
+def missing_file(path: Path) -> PipelineError:
+    """Returns the error for a file that a task has written and the driver does not find."""
+    return PipelineError(
+        f"a task reports that it wrote {path}, but the driver does not find it: "
+        "the output must lie on a file system that driver and executors share"
+    )
+
+
+def write_empty(path: Path, kind: str) -> None:
     """Writes a file of no rows, so that the folder can be read as a table."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(KINDS[kind].empty_table(), path, compression=_COMPRESSION)
-
-
-def _write_atomically(path: Path, value: Mapping[str, object]) -> None:
-    """Writes JSON so that readers see all of it or nothing, also after a power failure."""
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -2,13 +2,29 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+from twigcast.errors import OutputError
 from twigcast.spark.matching import BatchAnswer
 from twigcast.spark.summary import Summary, TaskReport
 
 Mode = Literal["batch", "stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommit:
+    """A micro-batch that a sink holds as a whole."""
+
+    batch: int
+    """Number of the micro-batch; those of a stream grow."""
+
+    stream: str
+    """Identity of the stream."""
+
+    totals: Summary
+    """The sum over all micro-batches up to this one."""
 
 
 class AnswerWriter(Protocol):
@@ -46,7 +62,7 @@ class Sink(ABC):
 
     @classmethod
     @abstractmethod
-    def matches(cls, path: str) -> bool:
+    def takes(cls, path: str) -> bool:
         """Returns whether this sink writes to a path."""
 
     @abstractmethod
@@ -67,32 +83,31 @@ class Sink(ABC):
         """Replaces whatever the sink holds by the output of a batch job."""
 
     @abstractmethod
-    def append(self, batch: int, stream: str, staging: Path, reports: Sequence[TaskReport], totals: Summary) -> None:
-        """Adds the output of a micro-batch, once and as a whole.
+    def append(self, staging: Path, reports: Sequence[TaskReport], commit: StreamCommit) -> None:
+        """Adds the output of a micro-batch, once and as a whole, and its totals for readers.
 
         Args:
-            batch: Number of the micro-batch.
-            stream: Identity of the stream.
             staging: Where its tasks wrote.
             reports: What they wrote.
-            totals: The sum over all micro-batches up to this one.
+            commit: What :meth:`last_commit` returns from then on.
         """
 
     @abstractmethod
-    def is_committed(self, batch: int) -> bool:
-        """Returns whether the sink holds the output of a micro-batch already."""
+    def last_commit(self) -> StreamCommit | None:
+        """Returns the last micro-batch that the sink holds; ``None`` before the first one."""
 
-    @abstractmethod
-    def totals(self) -> Summary:
-        """Returns the sum over all micro-batches so far."""
+    def last_commit_of(self, stream: str | None) -> StreamCommit | None:
+        """Returns the last micro-batch that the sink holds, of a stream that goes on; ``None`` before the first one.
 
-    @abstractmethod
-    def check_stream(self, stream: str | None) -> None:
-        """Raises :class:`OutputError` if another stream wrote what the sink holds.
-
-        Its checkpoint was removed or replaced then, and the numbers of its micro-batches would start over.
+        Raises:
+            OutputError: Another stream wrote it. The checkpoint was removed or replaced then, and the numbers of
+                micro-batches would start over.
         """
-
-    @abstractmethod
-    def write_summary(self, summary: Summary) -> None:
-        """Writes the sum over all micro-batches for readers."""
+        last = self.last_commit()
+        if last is not None and last.stream != stream:
+            raise OutputError(
+                str(self.folder),
+                "the folder holds the results of another stream, or the checkpoint of this one was removed; "
+                "choose another one",
+            )
+        return last

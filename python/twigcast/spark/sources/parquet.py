@@ -14,8 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from twigcast.errors import SourceError
-from twigcast.spark.sources.source import BATCH_BYTES, TASKS_MAX, Batches, MessageSource, TaskInput, check_columns
+from twigcast.errors import RejectedMessage, SourceError
+from twigcast.limits import Limits
+from twigcast.reading.options import ReadOptions
+from twigcast.reading.preparation import prepared
+from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.text import as_bytes
+from twigcast.spark.schemas import METADATA
+from twigcast.spark.sources.source import (
+    BATCH_BYTES,
+    TASKS_MAX,
+    Batches,
+    MessageSource,
+    TaskInput,
+    check_columns,
+    group_neighbours,
+)
 
 _SUFFIXES: Final = (".parquet", ".pq")
 _TASK_BYTES_MIN: Final = 8 << 20
@@ -24,6 +38,8 @@ _TASK_BYTES_LARGE: Final = 64 << 20
 
 _TASK_FILES_MAX: Final = 500
 """A task reads at most this many files."""
+
+_REPAIRS: Final = "repairs"
 
 _ROWS_MAX: Final = 256
 """Messages read at a time, at most: repeated ones may be larger than the sizes in the file suggest."""
@@ -45,7 +61,7 @@ class ParquetSource(MessageSource):
     """
 
     @classmethod
-    def matches(cls, path: str) -> bool:
+    def takes(cls, path: str) -> bool:
         """Returns whether the path is a URI, a Parquet file by its name, or a folder that holds such files."""
         if "://" in path:
             return True
@@ -55,28 +71,29 @@ class ParquetSource(MessageSource):
         return path.lower().endswith(_SUFFIXES)
 
     def check(self) -> None:
-        """Raises :class:`SourceError` if records are asked for. Spark reports what is wrong with the files."""
+        """Raises :class:`SourceError` if records are requested. Spark reports errors in the files."""
         if self.options.record is not None:
             raise SourceError(self.path, "records are cut out of files and archives, not out of Parquet columns")
 
     def plan(self, tasks: int) -> list[TaskInput] | None:
         """Spreads ranges of row groups over about this many tasks."""
         paths = _local_files(self.path)
-        if not paths or _unsupported_reason(paths[0]) is not None:
+        if not paths or (reason := _unsupported_reason(paths[0])) is not None:
+            if self.options.changes_messages and (paths or "://" in self.path or Path(self.path).exists()):
+                what = (
+                    f"only Spark can read it ({reason if paths else 'it lies elsewhere, or not all in it is Parquet'})"
+                )
+                raise SourceError(self.path, f"{what}, which neither repairs messages nor knows entities or DTDs")
             return None
         sizes = {path: Path(path).stat().st_size for path in paths}
         bytes_max = _task_bytes(sum(sizes.values()), tasks)
-        inputs: list[list[RowGroupRange]] = []
-        size = 0
-        for path in paths:
-            for start in range(0, sizes[path], bytes_max):
-                end = min(start + bytes_max, sizes[path])
-                if not inputs or size + end - start > bytes_max or len(inputs[-1]) >= _TASK_FILES_MAX:
-                    inputs.append([])
-                    size = 0
-                inputs[-1].append(RowGroupRange(path, start, end))
-                size += end - start
-        return [TaskInput(tuple(map(astuple, ranges))) for ranges in inputs]
+        ranges = [
+            RowGroupRange(path, start, min(start + bytes_max, sizes[path]))
+            for path in paths
+            for start in range(0, sizes[path], bytes_max)
+        ]
+        groups = group_neighbours(((one, one.end - one.start) for one in ranges), bytes_max, _TASK_FILES_MAX)
+        return [TaskInput(tuple(map(astuple, group))) for group in groups]
 
     def read(self, task_input: TaskInput) -> Batches:
         """Yields the messages of the row groups of one task.
@@ -85,7 +102,11 @@ class ParquetSource(MessageSource):
             SourceError: A file is no Parquet, or lacks a column.
         """
         for fields in task_input.parts:
-            yield from _read_range(RowGroupRange(*fields))
+            part = RowGroupRange(*fields)
+            batches = _read_range(part)
+            if self.options.changes_messages:
+                batches = _prepared(batches, self.options, self.limits)
+            yield from _with_places(batches, part.path) if self.has_places else batches
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Returns the messages as Spark's own reader of Parquet reads them."""
@@ -145,6 +166,45 @@ def _read_range(part: RowGroupRange) -> Batches:
                 yield from file.iter_batches(rows, row_groups=[index], columns=columns, use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise SourceError(part.path, f"it is not Parquet that can be read: {error}") from error
+
+
+def _with_places(batches: Batches, path: str) -> Batches:
+    """Yields messages with their file. Where they stand in it, only Parquet knows."""
+    kind = METADATA.field("modification_time").type
+    changed = pa.scalar(Path(path).stat().st_mtime_ns // 1_000, kind) if Path(path).exists() else pa.scalar(None, kind)
+    for batch in batches:
+        nothing = pa.nulls(batch.num_rows, pa.int64())
+        names = batch.schema.names
+        repairs = batch.column(_REPAIRS) if _REPAIRS in names else nothing
+        file = pa.repeat(pa.scalar(path), batch.num_rows)
+        columns = [file, nothing, nothing, pa.repeat(changed, batch.num_rows), repairs, *[nothing] * 3]
+        places = pa.StructArray.from_arrays(columns, fields=list(METADATA))
+        kept = batch.select([name for name in names if name != _REPAIRS])
+        yield kept.append_column("_metadata", places)
+
+
+def _prepared(batches: Batches, options: ReadOptions, limits: Limits) -> Batches:
+    """Yields messages as the options want them, each with its repairs."""
+    for batch in batches:
+        rows: list[tuple[bytes | None, str | None, int | None]] = []
+        given = batch.column("problem") if "problem" in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
+        for message, problem in zip(batch.column("xml").to_pylist(), given.to_pylist(), strict=True):
+            repairs = RepairCounts()
+            xml = None if message is None else as_bytes(message)
+            if xml is not None and problem is None:
+                try:
+                    xml = prepared(xml, options, limits.message_bytes_max, repairs)
+                except RejectedMessage as error:
+                    problem = str(error)
+            rows.append((xml, problem, repairs.total if options.tolerant else None))
+        columns = {
+            "message_id": batch.column("message_id"),
+            "xml": pa.array([xml for xml, *_ in rows], pa.binary()),
+            "problem": pa.array([problem for _, problem, _ in rows], pa.string()),
+        }
+        if options.tolerant:
+            columns[_REPAIRS] = pa.array([repairs for *_, repairs in rows], pa.int64())
+        yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _columns(schema: pa.Schema, path: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import SourceError
-from twigcast.spark.sources.frames import source_frame
+from twigcast.spark.message_format import source_frame
 from twigcast.spark.sources.source import Batches, MessageSource, TaskInput
 
 _TASKS_PER_CORE: Final = 3
@@ -40,14 +40,12 @@ def plan_frame(messages: DataFrame) -> ReadPlan:
 def plan_source(spark: SparkSession, source: MessageSource, staging: Path) -> ReadPlan:
     """Returns the plan for a source: the tasks read it, or Spark where they cannot.
 
-    Args:
-        spark: The session.
-        source: The source, checked.
-        staging: A folder that driver and tasks see, for the plan.
+    The plan is kept in `staging`, a folder that driver and tasks see.
 
     Raises:
         SourceError: There is nothing to read, or no such columns.
     """
+    source.has_places |= source.options.has_places
     inputs = source.plan(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if inputs is None:
         return plan_frame(source_frame(spark, source))

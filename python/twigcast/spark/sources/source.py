@@ -1,17 +1,19 @@
-"""The protocol of sources: what a pipeline reads its messages from, and what all sources share."""
+"""The base class of sources: what a pipeline reads its messages from, and what all sources share."""
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, StringType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from twigcast.errors import SourceError
 from twigcast.limits import Limits
+from twigcast.reading.options import ReadOptions
+from twigcast.spark.matching import MESSAGE_COLUMNS, MessageColumns
 
 TASKS_MAX: Final = 2_000
 """With very much to read, tasks grow rather than multiply beyond this number."""
@@ -22,16 +24,7 @@ BATCH_MESSAGES_MAX: Final = 1_000
 
 Batches = Iterator[pa.RecordBatch]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """The options by which messages are cut out of their files."""
-
-    record: str | None = None
-    """Element at which each document is cut into messages (see :func:`twigcast.reading.messages.read_messages`)."""
-
-    include: str | None = None
-    """A pattern such as ``*.xml`` that names of files in folders and archives must match."""
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,26 @@ class TaskInput:
         return cls(tuple(map(tuple, json.loads(line))))
 
 
-class MessageSource(Protocol):
+def group_neighbours(parts: Iterable[tuple[_Part, int]], bytes_max: int, count_max: int) -> list[list[_Part]]:
+    """Returns parts in groups of neighbours.
+
+    Args:
+        parts: Each part with its size in bytes.
+        bytes_max: A group has no more bytes than this, unless it is a single part.
+        count_max: A group has no more parts than this.
+    """
+    groups: list[list[_Part]] = []
+    size = 0
+    for part, part_bytes in parts:
+        if not groups or size + part_bytes > bytes_max or len(groups[-1]) >= count_max:
+            groups.append([])
+            size = 0
+        groups[-1].append(part)
+        size += part_bytes
+    return groups
+
+
+class MessageSource(ABC):
     """A source of messages at one path, which tasks read without Spark.
 
     Spark pickles the source for each task, so it keeps its settings only.
@@ -65,14 +77,18 @@ class MessageSource(Protocol):
     options: ReadOptions
     limits: Limits
 
+    has_places: bool
+    """Whether messages come with the column ``_metadata``, where the source knows it."""
+
     def __init__(self, path: str, options: ReadOptions | None = None, limits: Limits | None = None) -> None:
         self.path = path
+        self.has_places = False
         self.options = options or ReadOptions()
         self.limits = limits or Limits()
 
     @classmethod
     @abstractmethod
-    def matches(cls, path: str) -> bool:
+    def takes(cls, path: str) -> bool:
         """Returns whether this source reads what lies at a path; opens no file."""
 
     @abstractmethod
@@ -108,19 +124,35 @@ class MessageSource(Protocol):
         return None
 
 
+def check_message_columns(messages: DataFrame, name: str, columns: MessageColumns = MESSAGE_COLUMNS) -> MessageColumns:
+    """Returns the names of the columns of messages as they are to be read, after checking that they are there.
+
+    Raises:
+        SourceError: The ids or the messages are missing, or the messages are neither strings nor binary.
+    """
+    types = {field.name: field.dataType for field in messages.schema.fields}
+    for column in (columns.message_id, columns.xml):
+        if column not in types:
+            raise SourceError(name, f"there is no column {column}; the columns are {', '.join(types) or 'none'}")
+    if not isinstance(types[columns.xml], StringType | BinaryType):
+        found = types[columns.xml].simpleString()
+        raise SourceError(name, f"the column {columns.xml} must be string or binary, not {found}")
+    if isinstance(types.get(columns.problem), StringType):
+        return columns
+    return replace(columns, problem="")
+
+
 def check_columns(messages: DataFrame, name: str) -> DataFrame:
-    """Returns a table of messages reduced to the columns that count: ``message_id``, ``xml`` and perhaps ``problem``.
+    """Returns a table of messages reduced to what counts: ``message_id``, ``xml``, perhaps ``problem``, places.
 
     Raises:
         SourceError: ``message_id`` or ``xml`` is missing, or ``xml`` is neither a string nor binary.
     """
-    types = {field.name: field.dataType for field in messages.schema.fields}
-    for column in ("message_id", "xml"):
-        if column not in types:
-            raise SourceError(name, f"there is no column {column}; the columns are {', '.join(types) or 'none'}")
-    if not isinstance(types["xml"], StringType | BinaryType):
-        raise SourceError(name, f"the column xml must be string or binary, not {types['xml'].simpleString()}")
-    columns = ["cast(message_id as string) message_id", "xml"]
-    if isinstance(types.get("problem"), StringType):
-        columns.append("problem")
-    return messages.selectExpr(*columns)
+    columns = check_message_columns(messages, name)
+    wanted = ["cast(message_id as string) message_id", "xml"]
+    places = [field.dataType for field in messages.schema.fields if field.name == "_metadata"]
+    has_places = any(
+        isinstance(kind, StructType) and {"repairs", "line", "added"} <= set(kind.names) for kind in places
+    )
+    further = [*([columns.problem] if columns.problem else []), *(["_metadata"] if has_places else [])]
+    return messages.selectExpr(*wanted, *further)

@@ -14,10 +14,10 @@ from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.lab.overlays.trace import TraceShape, TraceStep, random_trace
 from twigcast.overlay.chord import indexing, maintenance, publication
-from twigcast.overlay.chord.identifiers import Ref
 from twigcast.overlay.chord.messages import Branched, Joined, Neighbours, Notification, RingFailure, Suspected
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.chord.table import Ref
 from twigcast.overlay.core import LinkSettings
 from twigcast.overlay.documents import split_document
 from twigcast.overlay.errors import (

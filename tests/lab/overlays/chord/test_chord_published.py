@@ -11,10 +11,10 @@ from twigcast.lab.overlays.chord.build import build_ring
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, iterative, publication
-from twigcast.overlay.chord.identifiers import identifier_of_key
 from twigcast.overlay.chord.messages import FindSuccessor, IndexQuery, Notification, SuccessorReply, Visited
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.chord.table import identifier_of_key
 from twigcast.overlay.core import KeyRoutedMessage
 from twigcast.overlay.documents import read_document
 from twigcast.query import Path, child, descendant

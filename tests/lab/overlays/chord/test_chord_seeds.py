@@ -6,6 +6,9 @@ A failing seed is named in the assertion; `play_churn(seed)` and its like replay
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+
+import pytest
 
 from tests.lab.overlays.many_seeds import Violations, failures, seeds, settled
 from tests.overlay.overlay_population import matches, random_messages, random_queries
@@ -26,6 +29,10 @@ SHAPE = TraceShape(
     subscriptions=8,
     withdrawals=2,
     publications=6,
+)
+HARSH = NetworkFaults(0.2, 2.5, loss=0.15, duplication=0.1)
+RETURNING = dataclasses.replace(
+    SHAPE, duration=400.0, crashes=1, restarts=3, crashes_at_once=1, reuse=0.4, publications=8
 )
 ROUND = 50.0
 ROUNDS = 8
@@ -67,6 +74,17 @@ def play_faults(seed: int) -> Violations:
     return judged(*run(seed, LOSSY, fragment_levels=seed % 2), 2 * ROUNDS, seed % 16 == 0)
 
 
+def play_returns(seed: int) -> Violations:
+    """Nodes return at their own address, often before the others give them up; keys and messages are used again."""
+    return judged(*run(seed, JITTER, RETURNING, fragment_levels=seed % 3), 2 * ROUNDS, seed % 16 == 0)
+
+
+def play_returns_and_faults(seed: int) -> Violations:
+    """The same on a network that loses 15 % of the messages, and doubles 10 %."""
+    meeting = {"meet_at_subscriber": seed % 4 > 0}
+    return judged(*run(seed, HARSH, RETURNING, fragment_levels=seed % 2, **meeting), 4 * ROUNDS, seed % 16 == 0)
+
+
 def play_shedding(seed: int) -> Violations:
     """The same with copies of hot states, and messages cut into fragments."""
     shape = dataclasses.replace(SHAPE, publications=12)
@@ -105,12 +123,38 @@ def play_partition(seed: int) -> Violations:
     ]
 
 
+@pytest.mark.parametrize(
+    ("play", "seed"),
+    [
+        # Requests to join were kept, and granted to nodes that were dead by then.
+        (play_churn, 100_055),
+        (play_churn, 100_131),
+        # A node was welcomed as the neighbour of the former life of one that wanted to join through it.
+        (play_returns, 500_023),
+        # A restarted node asked one that had left, then a ring that was long in mending, and gave up.
+        (play_returns, 500_043),
+        # The last look at a network that had been sound for long came while an edge was being pruned.
+        (play_returns_and_faults, 610_112),
+    ],
+)
+def test_seeds_that_failed_once(play: Callable[[int], Violations], seed: int) -> None:
+    assert play(seed) == []
+
+
 def test_churn() -> None:
     assert failures(play_churn, seeds(600, 100_000)) == {}
 
 
 def test_churn_with_loss_and_duplication() -> None:
     assert failures(play_faults, seeds(400, 200_000)) == {}
+
+
+def test_nodes_return() -> None:
+    assert failures(play_returns, seeds(60, 500_000)) == {}
+
+
+def test_nodes_return_on_a_harsh_network() -> None:
+    assert failures(play_returns_and_faults, seeds(60, 600_000)) == {}
 
 
 def test_shedding_and_small_messages() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import count
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ class Ring:
 
     def __init__(self, hosts: int, settings: ChordSettings = PUBLISHED) -> None:
         self.items: list[tuple[int, Any]] = []
+        self.keys = count()
         self.peers = build_ring(settings, hosts)
         self.simulator = Simulator(on_delivery=lambda time, node, item: self.items.append((node, item)))
         for peer in self.peers:
@@ -33,7 +35,8 @@ class Ring:
 
     def subscribe(self, queries: list[Path]) -> None:
         for number, query in enumerate(queries):
-            self.simulator.command(number % len(self.peers), indexing.subscribe, str(number), query)
+            key = str(next(self.keys))
+            self.simulator.command(number % len(self.peers), indexing.subscribe, key, query)
             self.simulator.run()
 
     def publish(self, xml: bytes, times: int, name: str) -> None:

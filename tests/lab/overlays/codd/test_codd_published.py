@@ -11,16 +11,16 @@ from tests.overlay.overlay_population import matches, message, random_messages, 
 from twigcast.lab.overlays.codd.interest import EVERYTHING, InterestModel, InterestShape, PlannedInterests
 from twigcast.lab.overlays.codd.measures import check_tree, depths, interior, mean_overhead
 from twigcast.lab.overlays.codd.scenario import ROBUST, ROOT, CoddRun, start_run
-from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults
 from twigcast.overlay.codd import leave
 from twigcast.overlay.codd.engine import Item
 from twigcast.overlay.codd.filters import AggregateFilter
 from twigcast.overlay.codd.messages import Add, Received, StreamEnded, TreeFailure
-from twigcast.overlay.codd.node import CoddNode, Uplink
+from twigcast.overlay.codd.node import CoddNode
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.summary import DataSummary
+from twigcast.overlay.codd.twig_engine import TwigEngine
 from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.errors import EmptyNetwork, ImpossibleSetting
 from twigcast.query import Path, child, descendant, nested
@@ -334,13 +334,3 @@ def test_everything_is_the_widest_interest() -> None:
     assert few == {EVERYTHING}
     assert model.mask(few) == (1 << 10) - 1
     assert model.similarity(EVERYTHING, 3) == 1.0
-
-
-def test_a_late_document_is_not_covered_by_those_after_it() -> None:
-    # The fourth document is on its way again; the fifth must not stand in for it when a heartbeat says "four".
-    link = Uplink(parent=7, epoch=1, now=0.0)
-    for sent in (1, 2, 3, 5):
-        link.arrived(sent)
-    assert link.received == 3
-    link.arrived(4)
-    assert link.received == 5

@@ -23,13 +23,14 @@ from twigcast.overlay.onyx.content.projection import (
     ALWAYS,
     Projection,
     QueryText,
+    Transformation,
     common_part,
     covers,
     part_of,
     query_of,
+    read_part,
+    write_part,
 )
-from twigcast.overlay.onyx.content.projection_text import read_part, write_part
-from twigcast.overlay.onyx.content.transformation import Transformation
 from twigcast.query import NameTest
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twigcast._core import PACKET_BYTES_MAX, PACKET_FRAMES_MAX
+from twigcast.overlay.errors import FrameError
 from twigcast.overlay.onyx import messages as model
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import PROTOCOL
-from twigcast.overlay.onyx.network import frames, packets
-from twigcast.overlay.onyx.network.errors import FrameError
+from twigcast.overlay.onyx.network import frames
+from twigcast.overlay.onyx.network.fields import NUMBER_MAX, FrameReader, put_number, put_real, put_signed, put_text
 from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
-from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, FrameReader, put_number, put_real, put_signed, put_text
 
 numbers = st.integers(0, NUMBER_MAX)
 positions = st.integers(-1, 1 << 62)
@@ -93,37 +93,37 @@ def test_each_message_of_the_protocol_goes_over_the_wire() -> None:
 
 @given(st.lists(ANY, max_size=5))
 def test_what_is_written_is_read_again(sent: list[Any]) -> None:
-    assert packets.read_packet(packets.packet(map(packets.frame, sent))) == sent
+    assert frames.read_packet(frames.packet(map(frames.frame, sent))) == sent
 
 
 @given(st.lists(ANY, min_size=1, max_size=3), st.data())
 def test_a_packet_that_is_cut_off_or_damaged_is_refused(sent: list[Any], data: st.DataObject) -> None:
-    whole = packets.packet(map(packets.frame, sent))
+    whole = frames.packet(map(frames.frame, sent))
     with pytest.raises(FrameError):
-        packets.read_packet(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        frames.read_packet(whole[: data.draw(st.integers(0, len(whole) - 1))])
     position, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
     damaged = bytearray(whole)
     damaged[position] ^= 1 << bit
     with pytest.raises(FrameError):
-        packets.read_packet(bytes(damaged))
+        frames.read_packet(bytes(damaged))
 
 
 def summed(content: bytes) -> bytes:
     """Content as a packet, whatever it is."""
-    return bytes((packets.FORM, *zlib.crc32(content).to_bytes(4))) + content
+    return bytes((frames.FORM, *zlib.crc32(content).to_bytes(4))) + content
 
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=300), st.lists(ANY, min_size=1, max_size=3)), st.randoms(use_true_random=False))
 def test_any_bytes_are_read_or_refused(given_: Any, chance: random.Random) -> None:
     """With a sum that fits, as from a broker that writes nonsense: nothing else than a refusal comes out."""
-    content = given_ if isinstance(given_, bytes) else b"".join(map(packets.frame, given_))
+    content = given_ if isinstance(given_, bytes) else b"".join(map(frames.frame, given_))
     mutable = bytearray(content)
     for _ in range(chance.randint(0, 3)):
         if mutable:
             mutable[chance.randrange(len(mutable))] = chance.randrange(256)
     try:
-        read = packets.read_packet(summed(bytes(mutable)))
+        read = frames.read_packet(summed(bytes(mutable)))
     except FrameError:
         return
     assert all(type(message) in frames.CODECS for message in read)
@@ -134,7 +134,7 @@ def test_a_frame_of_an_unknown_kind_is_passed_over() -> None:
     put_number(out, 4_711)
     put_number(out, 3)
     out += b"abc"
-    assert packets.read_packet(packets.packet([bytes(out), packets.frame(Ping(7))])) == [Ping(7)]
+    assert frames.read_packet(frames.packet([bytes(out), frames.frame(Ping(7))])) == [Ping(7)]
 
 
 def test_a_greeting_of_another_major_version_is_read_as_far_as_it_is_known() -> None:
@@ -146,7 +146,7 @@ def test_a_greeting_of_another_major_version_is_read_as_far_as_it_is_known() -> 
     out = bytearray()
     put_number(out, frames.CODECS[Greeting].kind)
     put_number(out, len(fields))
-    (greeting,) = packets.read_packet(packets.packet([bytes(out + fields)]))
+    (greeting,) = frames.read_packet(frames.packet([bytes(out + fields)]))
     assert (greeting.version, greeting.name) == ((PROTOCOL[0] + 1, 3), "north")
 
 
@@ -196,26 +196,26 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
 )
 def test_a_refusal_says_what_is_wrong(frame: bytes, reason: str) -> None:
     with pytest.raises(FrameError, match=reason):
-        packets.read_packet(summed(frame))
+        frames.read_packet(summed(frame))
 
 
 def test_packets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FrameError, match="at most"):
-        packets.read_packet(bytes(PACKET_BYTES_MAX + 1))
+        frames.read_packet(bytes(PACKET_BYTES_MAX + 1))
     with pytest.raises(FrameError, match="frames"):
-        packets.read_packet(packets.packet([packets.frame(Ready())] * (PACKET_FRAMES_MAX + 1)))
+        frames.read_packet(frames.packet([frames.frame(Ready())] * (PACKET_FRAMES_MAX + 1)))
     with pytest.raises(FrameError, match="form"):
-        packets.read_packet(b"\x02" + packets.packet([])[1:])
-    monkeypatch.setattr(packets, "FRAME_BYTES_MAX", 100)
+        frames.read_packet(b"\x02" + frames.packet([])[1:])
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 100)
     with pytest.raises(FrameError, match="too large"):
-        packets.frame(GoAway("x", "y" * 200))
+        frames.frame(GoAway("x", "y" * 200))
 
 
 def test_what_is_no_message_is_not_sent() -> None:
     with pytest.raises(TypeError, match="int"):
-        packets.frame(3)
+        frames.frame(3)
     with pytest.raises(ValueError, match="no set of roots"):
-        packets.frame(model.RoutingDelta(0, ((model.Disjunct("", frozenset()), "some"),), ()))
+        frames.frame(model.RoutingDelta(0, ((model.Disjunct("", frozenset()), "some"),), ()))
 
 
 def test_numbers_out_of_range_are_not_written() -> None:
@@ -239,5 +239,5 @@ def test_a_delta_names_each_path_once() -> None:
     requested = tuple(
         (model.Disjunct("default", frozenset(chance.sample(shared, 3))), model.EVERYWHERE) for _ in range(1_000)
     )
-    size = len(packets.frame(model.RoutingDelta(0, requested, ())))
+    size = len(frames.frame(model.RoutingDelta(0, requested, ())))
     assert size < 8_000

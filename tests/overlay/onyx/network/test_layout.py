@@ -15,7 +15,7 @@ import pytest
 from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.overlay.onyx import messages
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
-from twigcast.overlay.onyx.network import frames, packets
+from twigcast.overlay.onyx.network import frames
 from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
 
 LAYOUT = Path(__file__).with_name("layout.json")
@@ -47,6 +47,7 @@ EXAMPLES = (
     messages.SourceEntry("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
     messages.ServiceMessage(9, 8, 1, b"said"),
     messages.SetProjection((("default", "part"),), True),
+    messages.PeerMessage(b"of a peer"),
 )
 
 
@@ -54,7 +55,7 @@ def layout() -> dict[str, str]:
     """The frames of the examples."""
     written = {}
     for number, example in enumerate(EXAMPLES):
-        written[f"{number} {type(example).__name__}"] = packets.frame(example).hex()
+        written[f"{number} {type(example).__name__}"] = frames.frame(example).hex()
     return written
 
 
@@ -86,7 +87,7 @@ def test_streams_are_read() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
 def test_they_are_read(example: object) -> None:
-    assert packets.read_packet(packets.packet([packets.frame(example)])) == [example]
+    assert frames.read_packet(frames.packet([frames.frame(example)])) == [example]
 
 
 def test_there_is_one_of_each_kind() -> None:

@@ -17,11 +17,11 @@ import trustme
 
 from tests.overlay.onyx.network.network_fakes import QUICK, FakeNode, certificates, driver, running, until
 from twigcast.overlay.core import Effects, SetTimer
+from twigcast.overlay.errors import CertificateError, NetworkError
 from twigcast.overlay.onyx.messages import PROTOCOL, OverlayMessage, Span, StoredReport
-from twigcast.overlay.onyx.network import greeting, packets, streams
+from twigcast.overlay.onyx.network import frames, greeting, streams
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.driver import Driver
-from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError
 from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.reports import KINDS_MAX, LinkFaults
 from twigcast.overlay.onyx.network.tls import Certificates, Target, is_loopback, proven_names, target_of
@@ -177,11 +177,11 @@ def test_who_shows_no_certificate_is_not_heard(tmp_path: Path) -> None:
             chosen = [("grpc.ssl_target_name_override", "north")]
             nothing_shown = grpc.ssl_channel_credentials(root)
             async with grpc.aio.secure_channel(f"127.0.0.1:{a.port}", nothing_shown, options=chosen) as channel:
-                call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
+                call = channel.stream_stream(streams.path_of("onyx"), streams.same, streams.same)()
                 with pytest.raises(grpc.aio.AioRpcError):
                     await call.read()
             async with grpc.aio.insecure_channel(f"127.0.0.1:{a.port}") as channel:
-                call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
+                call = channel.stream_stream(streams.path_of("onyx"), streams.same, streams.same)()
                 with pytest.raises(grpc.aio.AioRpcError):
                     await call.read()
             assert not node.events
@@ -254,19 +254,19 @@ async def say(port: int | None, *said: bytes) -> list[Any]:
     """Send packets as they are, one after each answer; the answers."""
     answers: list[Any] = []
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
+        call = channel.stream_stream(streams.path_of("onyx"), streams.same, streams.same)()
         for position in range(len(said) + 100):
             if position < len(said):
                 await call.write(said[position])
             answer: object = await asyncio.wait_for(call.read(), 3)
             if not isinstance(answer, bytes):
                 break
-            answers += packets.read_packet(answer)
+            answers += frames.read_packet(answer)
     return answers
 
 
 def packed(*messages: Any) -> bytes:
-    return packets.packet(map(packets.frame, messages))
+    return frames.packet(map(frames.frame, messages))
 
 
 STRANGER = Greeting(PROTOCOL, "stranger", bytes(16), 1, "", 0.0, "test")
@@ -423,7 +423,7 @@ def test_an_address_that_is_taken_is_named() -> None:
 async def mute_neighbour(port: int | None, until_: asyncio.Event) -> None:
     """Greets as it should, and then takes nothing."""
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
+        call = channel.stream_stream(streams.path_of("onyx"), streams.same, streams.same)()
         await call.write(packed(STRANGER))
         await call.read()
         await call.write(packed(Ready()))

@@ -18,7 +18,7 @@ from tests.overlay.onyx.network.network_fakes import FakeNode, driver, until
 from tests.overlay.onyx.network.network_fakes import running as driving
 from tests.overlay.onyx.network.processes import BrokerProcess, running, wait
 from tests.overlay.onyx.network.test_links import STRANGER, packed, say
-from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined
+from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined, wait_wanted
 from tests.services.postgresql import PostgresqlServer
 from twigcast.overlay.onyx.messages import PROTOCOL, StoredReport
 from twigcast.overlay.onyx.network.greeting import Ready
@@ -43,7 +43,8 @@ def test_in_a_ring_everything_arrives_once_and_goes_round_a_broker_that_dies(tmp
         wait(lambda: all(len(broker.overlay()["links"]) == 2 for broker in brokers))
         for broker in brokers:
             broker.subscribe("all", "//item")
-        time.sleep(1.0)
+        for broker in brokers:
+            wait_wanted(brokers, broker, "all", "<item/>")
         for number, broker in zip(range(40), cycle(brokers), strict=False):
             publish(broker, number)
         for broker in brokers:
@@ -154,7 +155,7 @@ def test_strange_peers_are_refused_and_named_while_messages_flow(
     with running(north, south):
         wait_joined([north, south])
         south.subscribe("all", "//item")
-        time.sleep(1.0)
+        wait_wanted([north], south, "all", "<item/>")
         port = north.overlay_port
 
         async def visit() -> None:
@@ -169,10 +170,7 @@ def test_strange_peers_are_refused_and_named_while_messages_flow(
                 await until(lambda: node.count("up"))
                 for number in range(20):
                     await asyncio.to_thread(publish, north, number)
-                results: dict[str, int] = {}
-                while "clock" not in results:
-                    results = (await asyncio.to_thread(north.overlay))["trouble_counts"]
-                    await asyncio.sleep(0.1)
+                await asyncio.to_thread(wait, lambda: "clock" in north.overlay()["trouble_counts"])
             monkeypatch.undo()
 
         asyncio.run(asyncio.wait_for(visit(), 60))
@@ -323,7 +321,8 @@ def test_a_cable_that_is_pulled_is_gone_around(tmp_path: Path, triangle: Triangl
         wait(lambda: all(len(broker.overlay()["links"]) == 2 for broker in brokers))
         for broker in brokers:
             broker.subscribe("all", "//item")
-        time.sleep(1.0)
+        for broker in brokers:
+            wait_wanted(brokers, broker, "all", "<item/>")
         for number in range(9):
             publish(brokers[number % 3], number)
         triangle.plug(0, 1, on=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -24,6 +25,8 @@ from tests.services.postgresql import PostgresqlServer
 pytestmark = pytest.mark.slow
 
 NAMES = ("north", "middle", "south")
+PROBE = "probe"
+"""How the ids of messages begin that only show whether an interest is known."""
 
 
 def message(number: int) -> str:
@@ -63,7 +66,7 @@ def wait_for(broker: BrokerProcess, key: str, expected: set[str], seconds: float
     results: list[str] = []
 
     def has_all() -> bool:
-        results.extend(broker.take(key))
+        results.extend(one for one in broker.take(key) if not one.startswith(PROBE))
         return expected <= set(results)
 
     wait(
@@ -75,6 +78,22 @@ def wait_for(broker: BrokerProcess, key: str, expected: set[str], seconds: float
 def publish(broker: BrokerProcess, number: int) -> None:
     """Publish a message, again and again until it is accepted, as a careful publisher does."""
     wait(lambda: broker.publish(message(number), f"m{number}"), 30, lambda: broker.log[-1_000:])
+
+
+def wait_wanted(brokers: Sequence[BrokerProcess], subscriber: BrokerProcess, key: str, body: str) -> None:
+    """Wait until each broker knows that a subscription wants messages like this one: one that it publishes arrives.
+
+    `wait_for` leaves these messages out.
+    """
+    for broker in brokers:
+        name = f"{PROBE}-{key}-{subscriber.name}-{broker.name}"
+        number = itertools.count()
+
+        def arrives(broker: BrokerProcess = broker, name: str = name, number: Iterator[int] = number) -> bool:
+            broker.publish(body, f"{name}-{next(number)}")
+            return any(one.startswith(name) for one in subscriber.take(key))
+
+        wait(arrives, 20, lambda broker=broker: broker.log[-1_000:])  # type: ignore[misc]
 
 
 def ids(*numbers: int) -> set[str]:
@@ -95,7 +114,9 @@ def test_everything_arrives_where_it_is_wanted(joined: list[BrokerProcess]) -> N
     for position, broker in enumerate(brokers):
         broker.subscribe("mine", f"//item[@kind = 'k{position}']")
     south.subscribe("later", "//item[@n >= 100 and @n < 1000]")
-    time.sleep(1.0)
+    for position, broker in enumerate(brokers):
+        wait_wanted(brokers, broker, "mine", f"<item kind='k{position}'/>")
+    wait_wanted(brokers, south, "later", "<item n='999'/>")
     for number in range(120):
         publish(brokers[number % 3], number)
     for position, broker in enumerate(brokers):
@@ -121,30 +142,36 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
     chance = random.Random(seed)
     brokers = chain(tmp_path, urls)
     over = threading.Event()
+    counts = [0, 0, 0]
 
     def load(position: int) -> list[int]:
         published: list[int] = []
-        while not over.is_set():
+        while not over.wait(0.01):
             published.append(position + 3 * len(published))
             publish(brokers[position], published[-1])
-            time.sleep(0.01)
+            counts[position] += 1
         return published
+
+    def wait_published(messages: int) -> None:
+        upto = sum(counts) + messages
+        wait(lambda: sum(counts) >= upto)
 
     with running(*brokers):
         wait_joined(brokers)
         for broker in brokers:
             broker.subscribe("all", "//item[@kind = 'k0' or @kind = 'k1']")
-        time.sleep(1.0)
+        for broker in brokers:
+            wait_wanted(brokers, broker, "all", "<item kind='k0'/>")
         with ThreadPoolExecutor(3) as pool:
             loads = [pool.submit(load, position) for position in range(3)]
             try:
                 for _ in range(4):
-                    time.sleep(chance.uniform(0.3, 1.5))
+                    wait_published(chance.randint(30, 150))
                     victim = chance.choice(brokers)
                     victim.kill()
-                    time.sleep(chance.choice([0.0, 0.5]))
+                    wait_published(chance.choice([0, 40]))
                     victim.start()
-                time.sleep(0.5)
+                wait_published(40)
             finally:
                 over.set()
             published = [number for one in loads for number in one.result()]
@@ -161,7 +188,7 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
 def test_a_killed_broker_serves_its_subscribers_again_at_once(joined: list[BrokerProcess]) -> None:
     north, _, south = joined
     south.subscribe("killed", "//item[@n >= 1000 and @n < 2000]")
-    time.sleep(1.0)
+    wait_wanted([north], south, "killed", "<item n='1999'/>")
     publish(north, 1_000)
     wait_for(south, "killed", ids(1_000))
     south.kill()
@@ -189,7 +216,8 @@ def test_nothing_is_lost_by_cut_links(tmp_path: Path) -> None:
                 wait_joined(brokers)
                 for broker in brokers:
                     broker.subscribe("all", "//item")
-                time.sleep(1.0)
+                for broker in brokers:
+                    wait_wanted(brokers, broker, "all", "<item/>")
                 number = 0
                 for _ in range(5):
                     for _ in range(20):
@@ -224,7 +252,7 @@ def test_a_slow_link_is_broken_off_and_what_it_did_not_take_comes_later(tmp_path
         with running(north, south):
             wait_joined([north, south])
             south.subscribe("all", "//item")
-            time.sleep(1.0)
+            wait_wanted([north], south, "all", "<item/>")
             # Less than is published on a machine that has much else to do, too.
             proxy.bytes_a_second = 40_000
             text = "x" * 30_000
@@ -252,7 +280,7 @@ def test_brokers_with_certificates_and_one_without_the_right_one(tmp_path: Path)
     with running(north, south, liar, stranger):
         wait_joined([north, south])
         south.subscribe("all", "//item")
-        time.sleep(1.0)
+        wait_wanted([north], south, "all", "<item/>")
         publish(north, 1)
         wait_for(south, "all", ids(1))
         assert all(link["secure"] for link in north.overlay()["links"])
@@ -274,7 +302,9 @@ def test_two_brokers_on_copies_of_one_store(tmp_path: Path) -> None:
         south.start()
         south.wait_ready()
         wait_joined([north, south])
-        time.sleep(1.1)
+        # Starts are told apart by the second.
+        started = int(time.time())
+        wait(lambda: int(time.time()) > started)
         twin = BrokerProcess(tmp_path, "south", join=[north.where], store="copy")
         with running(twin):
             # The later start is linked, the earlier one is told so, and nobody ends.
@@ -290,7 +320,7 @@ def test_a_broker_that_stands_still_holds_up_nobody_else(joined: list[BrokerProc
     north, middle, south = joined
     for broker in (middle, south):
         broker.subscribe("still", "//item[@n >= 2000]")
-    time.sleep(1.0)
+        wait_wanted([north], broker, "still", "<item n='9999'/>")
     numbers = range(2_000, 2_030)
     south.pause(on=True)
     for number in numbers:
@@ -352,7 +382,8 @@ def test_nothing_is_lost_by_a_cable_that_is_pulled(tmp_path: Path, cable: str) -
         wait_joined([north, south])
         for broker in (north, south):
             broker.subscribe("all", "//item")
-        time.sleep(1.0)
+        for broker in (north, south):
+            wait_wanted([north, south], broker, "all", "<item/>")
         for number in range(10):
             publish((north, south)[number % 2], number)
         ip("link", "set", f"{cable}a", "down")

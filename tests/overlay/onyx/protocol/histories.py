@@ -242,6 +242,7 @@ class History:
         results += [f"refused by {address}: {refusal}" for address, refusal in self.network.refusals]
         results += [f"trouble of {address}: {trouble}" for address, trouble in self.network.troubles]
         results += [f"lost at {address}: {store.lost}" for address, store in self.network.stores.items() if store.lost]
+        results += [f"twice at {at}: {store.doubled}" for at, store in self.network.stores.items() if store.doubled]
         for interest in self.open_wishes():
             settled = self.settled.get(interest.token)
             store = self.network.stores[interest.broker]

@@ -21,8 +21,7 @@ from tests.overlay.onyx.protocol.reducing_histories import (
     wanted,
 )
 from twigcast.lab.overlays.onyx.scenario import OnyxNetwork
-from twigcast.overlay.onyx.content.projection import Projection
-from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.onyx.content.projection import Projection, read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.protocol.link_projection import LinkProjections
 from twigcast.overlay.onyx.protocol.node import OnyxNode

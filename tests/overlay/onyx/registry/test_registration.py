@@ -27,8 +27,7 @@ from twigcast.overlay.onyx.registry.catalogue import (
     RemoveProfile,
     RemoveSource,
 )
-from twigcast.overlay.onyx.registry.raft import RaftNode
-from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, PersistentState, RequestApplied, Restored
+from twigcast.overlay.onyx.registry.raft import Applied, NotLeading, PersistentState, RaftNode, RequestApplied, Restored
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))

@@ -13,13 +13,12 @@ from lxml import etree
 from twigcast._core import NameDictionary
 from twigcast.errors import RejectedMessage
 from twigcast.limits import Limits
-from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.errors import ImpossibleSetting, WireError
 from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Recovered, Span, StoredReport
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.frames import frame, packet, read_packet
 from twigcast.overlay.onyx.wire import FORMS, Structure
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
-from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import TAUGHT_MAX, Exchange, FormPreferences
 from twigcast.overlay.onyx.wire.lexicons import Lexicons
 

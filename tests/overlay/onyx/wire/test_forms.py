@@ -16,12 +16,11 @@ from tests.strategies import NAMESPACES, Generator, messages
 from twigcast._core import ConjunctionIndex, Engine
 from twigcast.errors import MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
-from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.errors import ImpossibleSetting, WireError
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire import FORMS, Compression, Structure, WireForm, choose
 from twigcast.overlay.onyx.wire.bodies import Bodies
-from twigcast.overlay.onyx.wire.compression import compress
-from twigcast.overlay.onyx.wire.errors import WireError
+from twigcast.overlay.onyx.wire.forms import compress
 
 STREAMS = [form for form in FORMS.values() if form.structure is not Structure.TEXT]
 

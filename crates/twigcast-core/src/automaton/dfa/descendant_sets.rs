@@ -24,7 +24,7 @@ struct DescendantSet {
     before: DescendantSetId,
     /// The added members that edges with a name test leave.
     labelled: ListRange<StateId>,
-    /// Where the `*` edges of the added members lead.
+    /// The targets of the `*` edges of the added members.
     stars: StatePart,
     hash: u64,
 }
@@ -35,7 +35,7 @@ pub(super) struct DescendantSets {
     /// All sets but [`NONE`], in the order of their ids.
     sets: Vec<DescendantSet>,
     ids_by_members: HashTable<DescendantSetId>,
-    /// Where names lead from the members that a set added to the one before it.
+    /// The targets of names from the members that a set added to the one before it.
     steps: FxHashMap<(DescendantSetId, Name), StatePart>,
     /// Scratch.
     grown: Vec<StateId>,

@@ -71,7 +71,7 @@ struct StateRecord {
     hash: u64,
 }
 
-/// What reaching some NFA states says of queries, where no DFA state is built for them.
+/// The acceptance of some NFA states for which no DFA state is built.
 #[derive(Clone, Copy, Debug)]
 struct StatelessAcceptance {
     members: ListRange<StateId>,
@@ -79,12 +79,12 @@ struct StatelessAcceptance {
     hash: u64,
 }
 
-/// What leaves a state.
+/// The edges that leave a state.
 #[derive(Clone, Copy, Debug)]
 struct Exits {
     /// Members that edges with a name test leave.
     labelled: ListRange<StateId>,
-    /// Where the `*` edges of members lead.
+    /// The targets of the `*` edges of members.
     stars: StatePart,
     /// The descendant set of the states that transitions lead to.
     descendant_set: DescendantSetId,
@@ -250,7 +250,7 @@ impl LazyDfa {
         &self.undecided[index as usize]
     }
 
-    /// Returns a number that changes with each [`Self::clear`].
+    /// Returns the generation of the states, which grows with each [`Self::clear`]: ids of states are those of one generation.
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -2,20 +2,20 @@
 
 use crate::access::table::AccessTable;
 use crate::automaton::nfa::{AcceptItem, Nfa};
-use crate::ids::StateId;
+use crate::ids::{AccessId, StateId, TriggerId, TwigId};
 use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::IndexedTrigger;
 
 /// Tells what triggers and twigs are looked up by, when the tables of a state are built.
 pub trait TriggerConditions {
     /// Returns the value condition of a trigger and its waiter; `None` if it has no value condition.
-    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger>;
+    fn keyed(&self, trigger: TriggerId) -> Option<IndexedTrigger>;
 
     /// Returns the rarest branch that a twig needs and its waiter; `None` if the twig is to be decided by itself.
-    fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
+    fn branching(&self, twig: TwigId) -> Option<IndexedTrigger>;
 
     /// Adds accesses to the table of a state.
-    fn insert_access(&self, access: u32, table: &mut AccessTable);
+    fn insert_access(&self, access: AccessId, table: &mut AccessTable);
 }
 
 /// The decisions to be made at the elements of one DFA state: the items of its NFA states, except acceptances.
@@ -38,13 +38,13 @@ pub struct StateDecisions {
 #[derive(Debug, Default)]
 pub struct UnindexedDecisions {
     /// Twigs to be decided one by one.
-    pub twigs: Vec<u32>,
+    pub twigs: Vec<TwigId>,
     /// Other twigs, by the rarest branch that they need.
     pub branching: TriggerTable,
     /// The twigs in [`Self::branching`].
-    branching_twigs: Vec<u32>,
+    branching_twigs: Vec<TwigId>,
     /// Triggers without a value condition.
-    pub candidates: Vec<u32>,
+    pub candidates: Vec<TriggerId>,
     /// Queries that values lead to.
     pub accesses: AccessTable,
     /// NFA states that have a trigger table of their own.
@@ -112,13 +112,13 @@ impl UnindexedDecisions {
     }
 
     /// Returns all twigs that wait here.
-    pub fn all_twigs(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn all_twigs(&self) -> impl Iterator<Item = TwigId> + '_ {
         self.twigs.iter().chain(&self.branching_twigs).copied()
     }
 
     fn bytes(&self) -> usize {
-        let lists = [&self.twigs, &self.branching_twigs, &self.candidates];
-        let entries = lists.into_iter().map(|list| list.capacity()).sum::<usize>() + self.attached.capacity();
+        let capacities = [self.twigs.capacity(), self.branching_twigs.capacity(), self.candidates.capacity()];
+        let entries = capacities.into_iter().sum::<usize>() + self.attached.capacity();
         entries * size_of::<u32>() + self.branching.bytes() + self.accesses.bytes() + size_of::<Self>()
     }
 }

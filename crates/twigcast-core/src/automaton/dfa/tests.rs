@@ -3,59 +3,51 @@
 use super::super::nfa::AcceptItem;
 use super::*;
 use crate::access::table::AccessTable;
-use crate::ids::{LocalId, NamespaceId};
+use crate::ids::{AccessId, LocalId, NamespaceId, TriggerId, TwigId};
 use crate::plan::LinearStep;
 use crate::predicate::waiters::IndexedTrigger;
 use crate::query::ast::NameTest;
+use crate::testing::Random;
 
-struct Random(u64);
+fn random_name(random: &mut Random, names: u32) -> Name {
+    Name { namespace: NamespaceId::from_u32(random.below(2) * 3), local: LocalId::from_u32(1 + random.below(names)) }
+}
 
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32 % bound
-    }
-
-    fn name(&mut self, names: u32) -> Name {
-        Name { namespace: NamespaceId::from_u32(self.below(2) * 3), local: LocalId::from_u32(1 + self.below(names)) }
-    }
-
-    fn path(&mut self, names: u32) -> Vec<LinearStep> {
-        let step = |random: &mut Self| {
-            let name = random.name(names);
-            let test = match random.below(8) {
-                0 | 1 => NameTest::Any,
-                2 => NameTest::Local(name.local),
-                3 => NameTest::Namespace(name.namespace),
-                _ => NameTest::Name(name),
-            };
-            LinearStep { descendant: random.below(3) == 0, test }
+fn random_path(random: &mut Random, names: u32) -> Vec<LinearStep> {
+    let step = |random: &mut Random| {
+        let name = random_name(random, names);
+        let test = match random.below(8) {
+            0 | 1 => NameTest::Any,
+            2 => NameTest::Local(name.local),
+            3 => NameTest::Namespace(name.namespace),
+            _ => NameTest::Name(name),
         };
-        (0..1 + self.below(5)).map(|_| step(self)).collect()
-    }
+        LinearStep { descendant: random.below(3) == 0, test }
+    };
+    (0..1 + random.below(5)).map(|_| step(random)).collect()
 }
 
 struct NoKeys;
 
 impl TriggerConditions for NoKeys {
-    fn keyed(&self, _: u32) -> Option<IndexedTrigger> {
+    fn keyed(&self, _: TriggerId) -> Option<IndexedTrigger> {
         None
     }
 
-    fn insert_access(&self, _: u32, _: &mut AccessTable) {}
+    fn insert_access(&self, _: AccessId, _: &mut AccessTable) {}
 
-    fn branching(&self, _: u32) -> Option<IndexedTrigger> {
+    fn branching(&self, _: TwigId) -> Option<IndexedTrigger> {
         None
     }
 }
 
-fn sorted(mut list: Vec<u32>) -> Vec<u32> {
+fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
     list.sort_unstable();
     list
 }
 
 /// Returns the queries that a DFA state accepts and the triggers that wait there, sorted.
-fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
+fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<TriggerId>) {
     let acceptance = dfa.acceptance(id);
     let candidates = acceptance
         .undecided()
@@ -65,7 +57,7 @@ fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Returns the same for a set of NFA states.
-fn of_nfa(nfa: &Nfa, active: &[StateId]) -> (Vec<u32>, Vec<u32>) {
+fn of_nfa(nfa: &Nfa, active: &[StateId]) -> (Vec<u32>, Vec<TriggerId>) {
     let items = || active.iter().flat_map(|&state| nfa.items(state));
     let accepts = items().filter_map(|item| if let AcceptItem::Accept(query) = item { Some(query) } else { None });
     let triggers = items().filter_map(|item| if let AcceptItem::Trigger(number) = item { Some(number) } else { None });
@@ -84,8 +76,12 @@ fn random_walks_meet_the_same_states() {
         for round in 0..30 {
             for number in 0..random.below(40) {
                 let query = round * 40 + number;
-                let state = nfa.state_of(&random.path(names));
-                let item = if random.below(4) == 0 { AcceptItem::Trigger(query) } else { AcceptItem::Accept(query) };
+                let state = nfa.state_of(&random_path(&mut random, names));
+                let item = if random.below(4) == 0 {
+                    AcceptItem::Trigger(TriggerId::from_u32(query))
+                } else {
+                    AcceptItem::Accept(query)
+                };
                 items.push(nfa.insert_item(state, item));
             }
             for _ in 0..random.below(20).min(items.len() as u32) {
@@ -100,7 +96,7 @@ fn random_walks_meet_the_same_states() {
                 let (mut id, mut active) = (START, vec![INITIAL]);
                 for _ in 0..1 + random.below(12) {
                     // Sometimes a name that no query mentions.
-                    let name = if random.below(9) == 0 { Name::UNKNOWN } else { random.name(names) };
+                    let name = if random.below(9) == 0 { Name::UNKNOWN } else { random_name(&mut random, names) };
                     id = dfa.next(&nfa, &NoKeys, id, name, usize::MAX).expect("no limit");
                     let mut target = Vec::new();
                     nfa.step(&active, name, &mut target);
@@ -120,7 +116,7 @@ fn recursion_makes_few_states() {
     let mut random = Random(7);
     let mut nfa = Nfa::new();
     for query in 0..300 {
-        let path = random.path(3);
+        let path = random_path(&mut random, 3);
         let state = nfa.state_of(&path);
         nfa.insert_item(state, AcceptItem::Accept(query));
     }

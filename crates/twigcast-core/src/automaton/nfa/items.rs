@@ -76,13 +76,14 @@ impl Nfa {
 
     /// Adds an item to a state. Returns its id, for [`Self::remove`].
     pub fn insert_item(&mut self, state: StateId, item: AcceptItem) -> ItemId {
-        self.states[state.index()].begin_use();
         self.version += 1;
         self.record_added(state, item);
-        if let (AcceptItem::Accept(query), ItemList::EMPTY) = (item, self.states[state.index()].items)
+        let entry = &mut self.states[state.index()];
+        entry.begin_use();
+        if let (AcceptItem::Accept(query), ItemList::EMPTY) = (item, entry.items)
             && let Some(sole) = ItemList::sole(query)
         {
-            self.states[state.index()].items = sole;
+            entry.items = sole;
             return ItemId::sole_of(state);
         }
         ItemId::from_u32(self.link(state, item))

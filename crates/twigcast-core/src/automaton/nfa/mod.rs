@@ -9,8 +9,6 @@ pub(crate) mod label_paths;
 mod labels;
 mod state;
 
-use hashbrown::HashTable;
-
 pub(super) use self::filter::EdgeFilter;
 use self::items::AcceptEntry;
 use self::labels::{EdgeLabel, EdgeLabels, NameEdges};
@@ -18,10 +16,11 @@ use self::state::{
     EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
     IS_DESCENDANT, NO_EDGE, NfaState, STAR,
 };
-use crate::ids::{EdgeLabelId, StateId};
+use crate::ids::{AccessId, EdgeLabelId, StateId, TriggerId, TwigId};
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
 use crate::util::chunked::Chunked;
+use crate::util::cow_map::CowHashTable;
 use crate::vocabulary::Name;
 
 /// In place of a state: none.
@@ -35,11 +34,11 @@ pub enum AcceptItem {
     /// The query matches.
     Accept(u32),
     /// The twig is to be decided on the structure below.
-    Twig(u32),
+    Twig(TwigId),
     /// The trigger is to be tested.
-    Trigger(u32),
-    /// These accesses lead to a query by its values.
-    Access(u32),
+    Trigger(TriggerId),
+    /// Accesses that lead to a query by the values of its elements.
+    Access(AccessId),
 }
 
 fn edge_hash(parent: StateId, label: EdgeLabelId) -> u64 {
@@ -57,17 +56,17 @@ pub struct Nfa {
     states: Chunked<NfaState>,
     labels: EdgeLabels,
     /// The states that edges lead to, by where the edge leaves and its label.
-    edges: HashTable<StateId>,
+    edges: CowHashTable<StateId>,
     items: Chunked<AcceptEntry>,
-    free_items: Vec<u32>,
-    free_states: Vec<StateId>,
+    free_items: Chunked<u32>,
+    free_states: Chunked<StateId>,
     version: u64,
     /// Items added since something was last removed, the oldest first; without the oldest if there are too many.
     added: Vec<(StateId, AcceptItem)>,
-    /// How many of the oldest are no longer in `added`.
+    /// The number of the oldest that are no longer in `added`.
     added_before: usize,
-    /// Grows whenever `added` begins anew.
-    epoch: u64,
+    /// How often `added` began anew: what was added since an earlier [`NfaVersion`] is known only if this is unchanged.
+    restarts: u64,
 }
 
 /// Additions that are kept, for those who follow them.
@@ -77,7 +76,7 @@ const ADDED_MAX: usize = 1 << 13;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NfaVersion {
     version: u64,
-    epoch: u64,
+    restarts: u64,
     added: usize,
 }
 
@@ -95,14 +94,14 @@ impl Nfa {
         Self {
             states,
             labels: EdgeLabels::default(),
-            edges: HashTable::new(),
+            edges: CowHashTable::default(),
             items: Chunked::default(),
-            free_items: Vec::new(),
-            free_states: Vec::new(),
+            free_items: Chunked::default(),
+            free_states: Chunked::default(),
             version: 0,
             added: Vec::new(),
             added_before: 0,
-            epoch: 0,
+            restarts: 0,
         }
     }
 
@@ -113,7 +112,7 @@ impl Nfa {
 
     /// Returns the current version, for [`Self::added_since`].
     pub fn position(&self) -> NfaVersion {
-        NfaVersion { version: self.version, epoch: self.epoch, added: self.added_before + self.added.len() }
+        NfaVersion { version: self.version, restarts: self.restarts, added: self.added_before + self.added.len() }
     }
 
     /// Returns `true` if nothing has changed since a version.
@@ -124,7 +123,7 @@ impl Nfa {
     /// Returns the items that were added since a version, and their states; `None` if there were other changes, or too
     /// many.
     pub fn added_since(&self, position: NfaVersion) -> Option<&[(StateId, AcceptItem)]> {
-        if self.epoch != position.epoch {
+        if self.restarts != position.restarts {
             return None;
         }
         self.added.get(position.added.checked_sub(self.added_before)?..)
@@ -141,7 +140,7 @@ impl Nfa {
 
     /// Ends the record of additions: after a change of another kind, nobody can follow by additions alone.
     fn forget_added(&mut self) {
-        self.epoch += 1;
+        self.restarts += 1;
         self.added = Vec::new();
         self.added_before = 0;
     }
@@ -158,12 +157,16 @@ impl Nfa {
             + self.edges.capacity() * (size_of::<StateId>() + 1)
             + self.items.bytes()
             + self.added.capacity() * size_of::<(StateId, AcceptItem)>()
-            + (self.free_items.capacity() + self.free_states.capacity()) * 4
+            + self.free_items.bytes()
+            + self.free_states.bytes()
     }
 
-    fn new_state(&mut self, parent: StateId, incoming: EdgeLabelId, flags: u32) -> StateId {
+    /// Adds the target of an edge. `flag` says of its parent that it has such an edge; `flags` are its own.
+    fn new_state(&mut self, parent: StateId, incoming: EdgeLabelId, flag: u32, flags: u32) -> StateId {
         self.version += 1;
-        self.states[parent.index()].begin_use();
+        let from = &mut self.states[parent.index()];
+        from.begin_use();
+        from.flags_and_uses |= flag;
         let state = NfaState::new(parent, incoming, flags);
         match self.free_states.pop() {
             Some(id) => {
@@ -185,9 +188,7 @@ impl Nfa {
                 return;
             }
             let (parent, incoming) = (state.parent, state.incoming);
-            if let Ok(edge) = self.edges.find_entry(edge_hash(parent, incoming), |&target| target == id) {
-                edge.remove();
-            }
+            self.edges.remove(edge_hash(parent, incoming), |&target| target == id);
             match incoming {
                 EPSILON => self.states[parent.index()].flags_and_uses &= !HAS_DESCENDANT,
                 STAR => self.states[parent.index()].flags_and_uses &= !HAS_STAR,
@@ -338,13 +339,12 @@ impl Nfa {
         {
             return existing;
         }
-        let new = self.new_state(state, label, flags);
+        let new = self.new_state(state, label, flag, flags);
         let states = &self.states;
         self.edges.insert_unique(edge_hash(state, label), new, |&target| {
             let target = &states[target.index()];
             edge_hash(target.parent, target.incoming)
         });
-        self.states[state.index()].flags_and_uses |= flag;
         new
     }
 

@@ -1,15 +1,21 @@
 //! Accesses: the queries that the values of an element lead to.
 
-use super::{Decisions, MessageRun};
-use crate::access::entry::{AccessEntry, NO_CONDITION, WHOLE};
-use crate::access::table::{AccessTable, RangeIndex, TableOperand};
+use std::collections::hash_map::Entry;
+
+use super::operand_values::{TooLong, read_short};
+use super::state::{Decisions, MessageRun};
+use crate::access::conditions::SharedCondition;
+use crate::access::entry::{AccessEntry, WHOLE};
+use crate::access::samples::TestVisits;
+use crate::access::table::{AccessTable, GuardedRanges, RangeIndex, TableOperand};
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
-use crate::ids::StateId;
-use crate::plan::NumberRange;
+use crate::ids::{AccessId, ConditionId, OperandId, StateId};
+use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
+use crate::util::number;
 
-/// So few operands are read one by one, whatever names the element has.
+/// The number of operands below which they are read one by one, whatever names the element has.
 const OPERANDS_FEW: usize = 4;
 
 impl MessageRun<'_, '_> {
@@ -38,12 +44,42 @@ impl MessageRun<'_, '_> {
         self.append_operands(node, table, &mut positions);
         for &position in &positions {
             let operand = &table.operands[position as usize];
+            let key = std::ptr::from_ref(operand) as usize;
+            if decisions.without_values.contains(&key) || self.is_for_those_set_aside(decisions, table, operand) {
+                continue;
+            }
             if let Err(error) = self.decide_operand(decisions, node, table, operand) {
-                let conditions = &self.population.shared;
+                let conditions = &self.query_index.shared;
                 table.for_each_of(operand, conditions, |entry| decisions.fail_if_open(entry, &error));
+                // Nobody asks for its values on this message any more.
+                decisions.without_values.insert(key);
             }
         }
         self.memo.positions = positions;
+    }
+
+    /// Returns whether an operand would be evaluated only for queries that are set aside. They are undecided then.
+    fn is_for_those_set_aside(&self, decisions: &mut Decisions, table: &AccessTable, operand: &TableOperand) -> bool {
+        let shared = &self.query_index.shared;
+        let is_evaluated = || {
+            let operand = shared.operand(operand.operand).map(|shared| &shared.operand);
+            matches!(operand, Some(Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..)))
+        };
+        if decisions.set_aside.is_empty() || !is_evaluated() {
+            return false;
+        }
+        let mut queries = Vec::new();
+        table.for_each_of(operand, shared, |entry| queries.push(entry.query & !WHOLE));
+        if !queries.iter().all(|query| decisions.set_aside.contains_key(query)) {
+            return false;
+        }
+        for query in queries {
+            if !decisions.is_decided(query) {
+                decisions.is_set_aside(query);
+            }
+        }
+        decisions.without_values.insert(std::ptr::from_ref(operand) as usize);
+        true
     }
 
     /// Appends the positions of a table's operands that may have values at an element. Of attributes and child elements,
@@ -71,14 +107,14 @@ impl MessageRun<'_, '_> {
     }
 
     /// Decides accesses by themselves, where there is no table.
-    pub(super) fn decide_access(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let population = self.population;
-        for (test, entry) in population.access_entries(number) {
+    pub(super) fn decide_access(&mut self, decisions: &mut Decisions, node: NodeId, number: AccessId) {
+        let query_index = self.query_index;
+        for (test, entry) in query_index.access_entries(number) {
             if decisions.is_decided(entry.query & !WHOLE) {
                 return;
             }
             match self.condition(test, node) {
-                Ok(true) => self.decide_entries(decisions, node, &[entry]),
+                Ok(true) => self.decide_tested(decisions, node, test, &[entry]),
                 Ok(false) => {}
                 Err(error) => decisions.fail_if_open(entry, &error),
             }
@@ -94,11 +130,14 @@ impl MessageRun<'_, '_> {
         wanted: &TableOperand,
     ) -> Result<(), EvalError> {
         let operand = wanted.operand;
+        if wanted.asks_single_values() && self.decide_short(decisions, node, table, wanted).is_ok() {
+            return Ok(());
+        }
         if wanted.asks_numbers_only() && !self.may_be_number(operand, node) {
             return Ok(());
         }
         let record = self.operand(operand, node)?;
-        let shared = &self.population.shared;
+        let shared = &self.query_index.shared;
         let mut tests = std::mem::take(&mut self.memo.tests);
         tests.clear();
         if wanted.texts > 0 {
@@ -124,35 +163,119 @@ impl MessageRun<'_, '_> {
             }
         }
         for &test in &tests {
-            self.decide_entries(decisions, node, table.list(test));
+            self.decide_tested(decisions, node, test, table.list(test));
         }
         self.memo.tests = tests;
         if !wanted.ranges.is_empty() {
             let numbers = self.numbers_of(record);
-            if let [low, ..] = *self.values.numbers(numbers.clone())
-                && let [.., high] = *self.values.numbers(numbers)
-            {
-                self.decide_ranges(decisions, node, &wanted.ranges, NumberRange { low, high });
+            let numbers = match *self.values.numbers(numbers) {
+                [low, .., high] => Some(NumberRange { low, high }),
+                [only] => Some(NumberRange { low: only, high: only }),
+                [] => None,
+            };
+            if let Some(sought) = numbers {
+                self.decide_ranges(decisions, node, &wanted.ranges, sought);
+            }
+            if wanted.ranges.asks_for_none() {
+                let mut entries = std::mem::take(&mut self.memo.entries);
+                entries.clear();
+                wanted.ranges.for_each_without(numbers, |entry| entries.push(entry));
+                self.decide_entries(decisions, node, &entries);
+                self.memo.entries = entries;
             }
         }
         Ok(())
+    }
+
+    /// Decides what waits for the values of an operand each by itself, at an element where all of these are short.
+    fn decide_short(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        table: &AccessTable,
+        wanted: &TableOperand,
+    ) -> Result<(), TooLong> {
+        let operand = wanted.operand;
+        let shared = &self.query_index.shared;
+        let Some(read) = shared.operand(operand).map(|shared| &shared.operand) else { return Err(TooLong) };
+        let mut tests = std::mem::take(&mut self.memo.tests);
+        tests.clear();
+        let mut is_read = Ok(());
+        if wanted.texts > 0 {
+            is_read = self.append_short_equalities(node, (operand, read), &mut tests);
+        }
+        if is_read.is_ok() && wanted.prefixes + wanted.numbers > 0 {
+            is_read = read_short(self.message, read, node, |value| {
+                if wanted.prefixes > 0 {
+                    shared.append_prefixes(operand, value, &mut tests);
+                }
+                if wanted.numbers > 0 {
+                    let number = number_key(number::parse(value)).map(ordered);
+                    tests.extend(number.and_then(|number| shared.number_equality(operand, number)));
+                }
+            });
+        }
+        if is_read.is_ok() {
+            self.memo.values_read += 1;
+            if tests.len() > 1 {
+                tests.sort_unstable();
+                tests.dedup();
+            }
+            for &test in &tests {
+                self.decide_tested(decisions, node, test, table.list(test));
+            }
+        }
+        self.memo.tests = tests;
+        is_read
+    }
+
+    /// Appends the tests for texts that the values of an operand equal, at an element where all of these are short.
+    fn append_short_equalities(
+        &mut self,
+        node: NodeId,
+        (operand, read): (OperandId, &Operand),
+        tests: &mut Vec<ConditionId>,
+    ) -> Result<(), TooLong> {
+        let last = &mut self.memo.last_equalities;
+        if let Some(known) = last.get(operand, node) {
+            tests.extend_from_slice(known);
+            return Ok(());
+        }
+        let shared = &self.query_index.shared;
+        let start = tests.len();
+        read_short(self.message, read, node, |value| tests.extend(shared.equality(operand, value)))?;
+        last.set(operand, node, &tests[start..]);
+        Ok(())
+    }
+
+    /// Returns whether the residual that ranges share holds at an element. Many that ask for another text of the same operand
+    /// are decided by one look-up.
+    fn guard_holds(&mut self, guard: ConditionId, node: NodeId) -> Result<bool, EvalError> {
+        let shared = &self.query_index.shared;
+        if let Some(&SharedCondition::Test(operand, Relation::Equals(_))) = shared.condition(guard)
+            && let Some(read) = shared.operand(operand)
+        {
+            let mut tests = std::mem::take(&mut self.memo.guard_tests);
+            tests.clear();
+            let is_read = self.append_short_equalities(node, (operand, &read.operand), &mut tests);
+            let holds = tests.contains(&guard);
+            self.memo.guard_tests = tests;
+            if is_read.is_ok() {
+                return Ok(holds);
+            }
+        }
+        self.condition(guard, node)
     }
 
     /// Decides what waits for numbers of a range.
     fn decide_ranges(&mut self, decisions: &mut Decisions, node: NodeId, ranges: &RangeIndex, sought: NumberRange) {
         let mut entries = std::mem::take(&mut self.memo.entries);
         entries.clear();
-        for (guard, index) in &ranges.guarded {
-            match self.condition(*guard, node) {
-                Ok(true) => index.for_each_overlapping(sought, |entry| {
-                    if entry.query & WHOLE == 0 {
-                        decisions.match_if_open(entry.query);
-                    } else {
-                        entries.push(AccessEntry { residual: NO_CONDITION, ..entry });
-                    }
-                }),
+        for guarded in &ranges.guarded {
+            match self.guard_holds(guarded.guard, node) {
+                Ok(true) => self.append_guarded(decisions, guarded, sought, &mut entries),
                 Ok(false) => {}
-                Err(error) => index.for_each_overlapping(sought, |entry| decisions.fail_if_open(entry, &error)),
+                Err(error) => guarded.for_each_overlapping(sought, |entry| decisions.fail_if_open(entry, &error)),
             }
         }
         ranges.mixed.for_each_overlapping(sought, |entry| entries.push(entry));
@@ -160,29 +283,79 @@ impl MessageRun<'_, '_> {
         self.memo.entries = entries;
     }
 
-    /// Verifies what remains of queries that an element has led to.
-    fn decide_entries(&mut self, decisions: &mut Decisions, node: NodeId, entries: &[AccessEntry]) {
-        let mut last = (NO_CONDITION, true);
+    /// Matches the queries whose ranges overlap one, where nothing else remains. Those that have to be evaluated as a whole
+    /// are appended. Ranges with one bound are visited once a message, however many elements have numbers in them.
+    fn append_guarded(
+        &mut self,
+        decisions: &mut Decisions,
+        guarded: &GuardedRanges,
+        sought: NumberRange,
+        entries: &mut Vec<AccessEntry>,
+    ) {
+        let mut visit = |entry: AccessEntry| {
+            if entry.query & WHOLE == 0 {
+                decisions.match_if_open(entry.query);
+            } else {
+                entries.push(AccessEntry { residual: ConditionId::NONE, ..entry });
+            }
+        };
+        guarded.between.for_each_overlapping(sought, &mut visit);
+        if guarded.above.is_empty() && guarded.below.is_empty() {
+            return;
+        }
+        // Nothing moves while a message is matched.
+        let visited = self.memo.visited.entry(std::ptr::from_ref(guarded).addr());
+        let (greatest, least) = match visited {
+            Entry::Vacant(vacant) => {
+                vacant.insert(sought);
+                (None, None)
+            }
+            Entry::Occupied(mut visited) => {
+                let NumberRange { low, high } = *visited.get();
+                visited.insert(NumberRange { low: low.min(sought.low), high: high.max(sought.high) });
+                (Some(high), Some(low))
+            }
+        };
+        guarded.above.for_each_from(greatest, sought.high, &mut visit);
+        guarded.below.for_each_up_to(sought.low, least, &mut visit);
+    }
+
+    /// Verifies what remains of queries that a test has led to. Of a message that is sampled, it is noted how many in vain.
+    fn decide_tested(&mut self, decisions: &mut Decisions, node: NodeId, test: ConditionId, entries: &[AccessEntry]) {
+        let in_vain = self.decide_entries(decisions, node, entries);
+        if self.is_sampled && in_vain > 0 {
+            decisions.visits.push((test, TestVisits { elements: 1, in_vain }));
+        }
+    }
+
+    /// Verifies what remains of queries that an element has led to. Returns how many it does not hold of.
+    fn decide_entries(&mut self, decisions: &mut Decisions, node: NodeId, entries: &[AccessEntry]) -> u32 {
+        let mut in_vain = 0;
+        let mut last = (ConditionId::NONE, true);
         for &entry in entries {
             let query = entry.query & !WHOLE;
             if decisions.is_decided(query) {
+                continue;
+            }
+            if entry.residual != ConditionId::NONE && decisions.is_set_aside(query) {
                 continue;
             }
             if entry.residual != last.0 {
                 match self.condition(entry.residual, node) {
                     Ok(holds) => last = (entry.residual, holds),
                     Err(error) => {
-                        decisions.fail_shared(query, error);
+                        decisions.fail(query, error);
                         continue;
                     }
                 }
             }
             match (last.1, entry.query & WHOLE != 0) {
-                (false, _) => {}
+                (false, _) => in_vain += 1,
                 (true, false) => decisions.matched.insert(query),
                 (true, true) => self.evaluate_whole(decisions, query),
             }
         }
+        in_vain
     }
 }
 
@@ -196,7 +369,7 @@ impl Decisions {
     fn fail_if_open(&mut self, entry: AccessEntry, error: &EvalError) {
         let query = entry.query & !WHOLE;
         if !self.is_decided(query) {
-            self.fail_shared(query, error.clone());
+            self.fail(query, error.clone());
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::document::{NO_NODE, Node, NodeId};
 /// A level: that of the root element is 1. 0 is none.
 pub(super) type Level = u32;
 
-/// See the module's documentation.
+/// The current element and its ancestors.
 #[derive(Debug, Default)]
 pub(super) struct AncestorStack {
     /// From the root element down.
@@ -21,7 +21,7 @@ impl AncestorStack {
         self.elements.clear();
     }
 
-    /// Lets an element be the one in hand.
+    /// Makes an element the current one.
     pub(super) fn move_to(&mut self, nodes: &[Node], node: NodeId) {
         if self.elements.last() == Some(&node) {
             return;
@@ -39,13 +39,13 @@ impl AncestorStack {
         self.ancestor_checks += (before - kept + self.elements.len() - kept) as u64;
     }
 
-    /// Returns the level of the element in hand.
+    /// Returns the level of the current element.
     #[inline]
     pub(super) fn level(&self) -> Level {
         self.elements.len() as Level
     }
 
-    /// Returns the element in hand and its ancestors, from the root element down.
+    /// Returns the current element and its ancestors, from the root element down.
     #[inline]
     pub(super) fn elements(&self) -> &[NodeId] {
         &self.elements
@@ -57,9 +57,17 @@ impl AncestorStack {
         self.elements.get((level as usize).checked_sub(1)?).copied()
     }
 
-    /// Returns the element so many levels above the one in hand.
+    /// Returns the element so many levels above the current one.
     #[inline]
     pub(super) fn above(&self, up: usize) -> Option<NodeId> {
         self.elements.get(self.elements.len().checked_sub(1 + up)?).copied()
     }
+}
+
+/// The waiters of one table that conditions on ancestors let through, for all elements of one parent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AncestorConditions {
+    /// Range in [`super::state::Decisions::above`].
+    pub(super) start: u32,
+    pub(super) end: u32,
 }

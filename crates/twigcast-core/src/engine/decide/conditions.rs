@@ -1,10 +1,11 @@
 //! Conditions on elements: each is decided once a message for each element, however many queries have it.
 
-use super::MessageRun;
+use super::state::MessageRun;
 use crate::access::conditions::{SharedCondition, TextMatch};
-use crate::access::entry::{ConditionId, NO_CONDITION};
 use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::eval::{EvalError, NodeRef};
+use crate::ids::ConditionId;
+use crate::plan::Relation;
 
 /// Conditions count their visits for themselves, since queries share them: their numbers begin here.
 const CONDITION_PAYERS: u32 = 1 << 30;
@@ -18,9 +19,13 @@ const NOT_A_NODE_SET: u32 = 3;
 impl<'a> MessageRun<'a, '_> {
     /// Returns whether a condition holds at a node.
     pub(super) fn condition(&mut self, id: ConditionId, node: NodeId) -> Result<bool, EvalError> {
-        let Some(condition) = self.population.shared.condition(id) else { return Ok(id == NO_CONDITION) };
+        let Some((condition, is_shared)) = self.query_index.shared.entry(id) else {
+            return Ok(id == ConditionId::NONE);
+        };
         match condition {
-            SharedCondition::Test(operand, relation) => self.test_holds(id, *operand, relation, node),
+            SharedCondition::Test(operand, relation) if !is_shared || !matches!(relation, Relation::Matches(_)) => {
+                self.test_holds(id, *operand, relation, node)
+            }
             SharedCondition::Named(test) => Ok(test.accepts(self.message.document.nodes[node as usize].name)),
             SharedCondition::IsRoot => Ok(self.message.document.nodes[node as usize].parent == 0),
             SharedCondition::Structure(structure) if node != 0 => self.has_structure(node, *structure),
@@ -37,15 +42,13 @@ impl<'a> MessageRun<'a, '_> {
                 }
                 self.condition(*operand, element)
             }
+            _ if !is_shared && condition.is_composite() => self.decide_condition(id, condition, node),
             _ => self.remembered(id, condition, node),
         }
     }
 
     fn remembered(&mut self, id: ConditionId, condition: &'a SharedCondition, node: NodeId) -> Result<bool, EvalError> {
-        if !self.population.shared.is_shared(id) && condition.is_composite() {
-            return self.decide_condition(id, condition, node);
-        }
-        let key = u64::from(id) << 32 | u64::from(node);
+        let key = u64::from(id.as_u32()) << 32 | u64::from(node);
         match self.memo.decisions.get(key) {
             Some(TOO_EXPENSIVE) => return Err(self.budget_exceeded()),
             Some(NOT_A_NODE_SET) => return Err(EvalError::NotANodeSet),
@@ -56,8 +59,8 @@ impl<'a> MessageRun<'a, '_> {
         let decision = match &truth {
             Ok(true) => TRUE,
             Ok(false) => FALSE,
-            Err(EvalError::BudgetExceeded { .. }) => TOO_EXPENSIVE,
             Err(EvalError::NotANodeSet) => NOT_A_NODE_SET,
+            Err(_) => TOO_EXPENSIVE,
         };
         self.memo.decisions.insert(key, decision);
         truth
@@ -107,17 +110,17 @@ impl<'a> MessageRun<'a, '_> {
             }
             SharedCondition::Ancestor(operand) => self.ancestor_satisfies(id, *operand, node),
             SharedCondition::Expr(expr) => {
-                self.evaluator.resume(CONDITION_PAYERS + id);
+                self.resume_condition(id);
                 self.evaluator.condition(expr, NodeRef::Node(node))
             }
             SharedCondition::Structure(structure) => self.has_structure(node, *structure),
             SharedCondition::Position(step) => {
-                self.evaluator.resume(CONDITION_PAYERS + id);
+                self.resume_condition(id);
                 self.evaluator.predicates_hold(step, node)
             }
+            SharedCondition::Test(operand, relation) => self.test_holds(id, *operand, relation, node),
             // These are decided without being remembered.
-            SharedCondition::Test(..)
-            | SharedCondition::Named(_)
+            SharedCondition::Named(_)
             | SharedCondition::IsRoot
             | SharedCondition::Not(_)
             | SharedCondition::AtDocument(_)
@@ -125,10 +128,16 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
+    /// Has all queries pay that use a condition.
+    pub(super) fn resume_condition(&self, id: ConditionId) {
+        let users = || self.query_index.shared.users_of_condition(id);
+        self.evaluator.resume_shared(CONDITION_PAYERS + id.as_u32(), users);
+    }
+
     /// Returns whether some ancestor satisfies a condition. Each is asked once: what holds of an element holds of all below
     /// it.
     fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
-        let key = |node: NodeId| u64::from(id) << 32 | u64::from(node);
+        let key = |node: NodeId| u64::from(id.as_u32()) << 32 | u64::from(node);
         let mut asked = Vec::new();
         let mut element = node;
         let holds = loop {

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::MessageRun;
 use super::condition_memo::{OperandRecord, OperandValues, RecordIndex, span};
-use crate::access::entry::{ConditionId, OperandId};
+use super::state::MessageRun;
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
-use crate::eval::{EvalError, NodeRef, Value};
-use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
+use crate::eval::{EvalError, NodeRef};
+use crate::ids::{ConditionId, OperandId};
+use crate::plan::{NumberRange, Operand, Relation, number_key, order_of, ordered};
 use crate::predicate::atoms::starts_like_a_number;
 use crate::util::number;
 
@@ -17,8 +17,85 @@ use crate::util::number;
 const OPERAND_PAYERS: u32 = 1 << 29;
 /// In place of the record of an operand that is too expensive to read at an element.
 const FAILED: u32 = u32::MAX;
-/// So few values are compared one by one.
+/// The most values that are compared one by one.
 const COMPARED_MAX: usize = 2;
+
+/// Up to so many nodes, attributes and bytes of a value, an element is read anew for each test: that costs less than to
+/// remember what was read.
+const SHORT_NODES: u32 = 16;
+const SHORT_ATTRIBUTES: u32 = 16;
+const SHORT_BYTES: usize = 64;
+
+/// The element is not short, so its values have to be remembered.
+pub(super) struct TooLong;
+
+/// Returns the string-value of an element that has no child but a short text.
+#[inline]
+fn short_value(message: Message<'_>, element: NodeId) -> Result<Cow<'_, str>, TooLong> {
+    let nodes = &message.document.nodes;
+    match nodes[element as usize].end - element {
+        1 => Ok(Cow::Borrowed("")),
+        2 if nodes[element as usize + 1].kind == NodeKind::Text => short_text(message, element + 1),
+        _ => Err(TooLong),
+    }
+}
+
+#[inline]
+fn short_text(message: Message<'_>, text: NodeId) -> Result<Cow<'_, str>, TooLong> {
+    let span = message.document.nodes[text as usize].span;
+    if (span.end - span.start) as usize <= SHORT_BYTES { Ok(message.text(text)) } else { Err(TooLong) }
+}
+
+/// Passes the values of an operand at an element on to `work`, if all of that is short. Some may have been passed on before
+/// it turns out not to be.
+#[inline]
+pub(super) fn read_short(
+    message: Message<'_>,
+    operand: &Operand,
+    node: NodeId,
+    mut work: impl FnMut(&str),
+) -> Result<(), TooLong> {
+    let nodes = &message.document.nodes;
+    let element = &nodes[node as usize];
+    match operand {
+        Operand::Attribute(name) => {
+            if element.attributes_end - element.attributes_start > SHORT_ATTRIBUTES {
+                return Err(TooLong);
+            }
+            let mut named = message.document.attributes_of(node).iter().filter(|attribute| attribute.name == *name);
+            named.try_for_each(|attribute| {
+                if attribute.value.of(message.source).len() > SHORT_BYTES {
+                    return Err(TooLong);
+                }
+                work(&message.attribute_value(attribute));
+                Ok(())
+            })
+        }
+        Operand::Own => {
+            work(&short_value(message, node)?);
+            Ok(())
+        }
+        _ if element.end - node > SHORT_NODES => Err(TooLong),
+        Operand::Texts => {
+            for child in message.document.children(node) {
+                if nodes[child as usize].kind == NodeKind::Text {
+                    work(&short_text(message, child)?);
+                }
+            }
+            Ok(())
+        }
+        Operand::Children(test) => {
+            for child in message.document.children(node) {
+                let child_node = &nodes[child as usize];
+                if child_node.kind == NodeKind::Element && test.accepts(child_node.name) {
+                    work(&short_value(message, child)?);
+                }
+            }
+            Ok(())
+        }
+        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) => Err(TooLong),
+    }
+}
 
 /// Returns the string-value of an element. What is looked at for it is added to `visits`.
 fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
@@ -27,19 +104,53 @@ fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> 
     value
 }
 
+/// Appends the texts of an operand that is no expression.
+fn append_texts<'a>(
+    message: Message<'a>,
+    operand: &Operand,
+    node: NodeId,
+    texts: &mut Vec<Cow<'a, str>>,
+    visits: &mut u64,
+) {
+    let nodes = &message.document.nodes;
+    match operand {
+        Operand::Own => texts.push(string_value(message, node, visits)),
+        Operand::Attribute(name) => {
+            let attributes = message.document.attributes_of(node).iter();
+            let named = attributes.filter(|attribute| attribute.name == *name);
+            texts.extend(named.map(|attribute| message.attribute_value(attribute)));
+        }
+        Operand::Texts => {
+            let children = message.document.children(node);
+            let children = children.filter(|&child| nodes[child as usize].kind == NodeKind::Text);
+            texts.extend(children.map(|child| message.text(child)));
+        }
+        Operand::Children(test) => {
+            for child in message.document.children(node) {
+                let child_node = &nodes[child as usize];
+                *visits += 1;
+                if child_node.kind == NodeKind::Element && test.accepts(child_node.name) {
+                    texts.push(string_value(message, child, visits));
+                }
+            }
+        }
+        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) => {}
+    }
+}
+
 impl<'a> MessageRun<'a, '_> {
     /// Reads an operand at a node.
     pub(super) fn operand(&mut self, operand: OperandId, node: NodeId) -> Result<RecordIndex, EvalError> {
-        let key = u64::from(operand) << 32 | u64::from(node);
+        let key = u64::from(operand.as_u32()) << 32 | u64::from(node);
         match self.memo.operands.get(key) {
             Some(FAILED) => return Err(self.budget_exceeded()),
             Some(record) => return Ok(RecordIndex(record)),
             None => {}
         }
         let start = self.values.texts.len();
-        let mut record = OperandRecord { operand, ..OperandRecord::default() };
-        let read = match self.memo.visits.get(operand.into()) {
-            Some(visits) if u64::from(visits) > self.values_max => Err(self.budget_exceeded()),
+        let mut record = OperandRecord { operand, texts: (0, 0), equalities: None, numbers: None, substrings: None };
+        let read = match self.memo.visits.get(operand.as_u32().into()) {
+            Some(visits) if u64::from(visits) > self.costs.shared(self.memo.values_read) => Err(self.budget_exceeded()),
             _ => self.read(operand, node, &mut record),
         };
         if let Err(error) = read {
@@ -54,60 +165,65 @@ impl<'a> MessageRun<'a, '_> {
         Ok(RecordIndex(index))
     }
 
-    /// Returns whether the string-value of an element may be a number, if that is the operand. Its beginning tells, so that nested
-    /// elements do not cost the text below them over and over.
+    /// Returns whether the string-value of an element may be a number, if that is the operand. Its beginning tells, so
+    /// that nested elements do not cost the text below them over and over.
     pub(super) fn may_be_number(&self, operand: OperandId, node: NodeId) -> bool {
-        let shared = self.population.shared.operand(operand);
+        let shared = self.query_index.shared.operand(operand);
         let is_own = shared.is_some_and(|shared| shared.operand == Operand::Own);
         !is_own || starts_like_a_number(self.message, node, &mut 0)
     }
 
     pub(super) fn budget_exceeded(&self) -> EvalError {
-        EvalError::BudgetExceeded { visits_max: self.engine.limits.query_visits_max as u64 }
+        EvalError::BudgetExceeded { visits_max: self.costs.query }
+    }
+
+    /// Has all queries pay that use an operand.
+    fn resume_operand(&self, operand: OperandId) {
+        let users = || self.query_index.shared.users_of_operand(operand);
+        self.evaluator.resume_shared(OPERAND_PAYERS + operand.as_u32(), users);
     }
 
     fn read(&mut self, operand: OperandId, node: NodeId, record: &mut OperandRecord) -> Result<(), EvalError> {
-        let Some(shared) = self.population.shared.operand(operand) else { return Ok(()) };
-        let (message, context) = (self.message, NodeRef::Node(node));
+        let Some(shared) = self.query_index.shared.operand(operand) else { return Ok(()) };
+        let context = NodeRef::Node(node);
+        let is_evaluated = match &shared.operand {
+            Operand::Own | Operand::Attribute(_) | Operand::Texts | Operand::Children(_) => false,
+            Operand::Typed(_, expr) => Operand::typed_source(expr).is_none(),
+            Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) => true,
+        };
+        if is_evaluated {
+            self.resume_operand(operand);
+        }
         let OperandValues { texts, numbers, .. } = &mut self.values;
         let mut visits = 0;
         match &shared.operand {
-            Operand::Own => texts.push(string_value(message, node, &mut visits)),
-            Operand::Attribute(name) => {
-                let attributes = message.document.attributes_of(node).iter();
-                let named = attributes.filter(|attribute| attribute.name == *name);
-                texts.extend(named.map(|attribute| message.attribute_value(attribute)));
+            Operand::Own | Operand::Attribute(_) | Operand::Texts | Operand::Children(_) => {
+                append_texts(self.message, &shared.operand, node, texts, &mut visits);
             }
-            Operand::Texts => {
-                let children = message.document.children(node);
-                let nodes = &message.document.nodes;
-                let children = children.filter(|&child| nodes[child as usize].kind == NodeKind::Text);
-                texts.extend(children.map(|child| message.text(child)));
-            }
-            Operand::Children(test) => {
-                let nodes = &message.document.nodes;
-                for child in message.document.children(node) {
-                    let child_node = &nodes[child as usize];
-                    visits += 1;
-                    if child_node.kind == NodeKind::Element && test.accepts(child_node.name) {
-                        texts.push(string_value(message, child, &mut visits));
+            Operand::Typed(cast, expr) => {
+                let start = numbers.len();
+                if let Some((source, is_first)) = Operand::typed_source(expr) {
+                    let from = texts.len();
+                    append_texts(self.message, &source, node, texts, &mut visits);
+                    let read = if is_first { texts.len().min(from + 1) } else { texts.len() };
+                    let values = texts[from..read].iter().filter_map(|text| cast.parse(text));
+                    numbers.extend(values.filter_map(|value| order_of(&value)));
+                    texts.truncate(from);
+                } else {
+                    for value in self.evaluator.typed_values_at(expr, *cast, context)? {
+                        numbers.extend(order_of(&value));
                     }
                 }
+                numbers[start..].sort_unstable();
+                record.numbers = Some((start as u32, numbers.len() as u32));
             }
             Operand::Nodes(expr) => {
-                self.evaluator.resume(OPERAND_PAYERS + operand);
-                if let Value::Nodes(nodes) = self.evaluator.value_at(expr, context)? {
-                    for node in nodes {
-                        texts.push(self.evaluator.string_value(node)?);
-                    }
-                }
+                self.evaluator.append_texts_at(expr, context, texts)?;
             }
             Operand::Text(expr) => {
-                self.evaluator.resume(OPERAND_PAYERS + operand);
                 texts.push(self.evaluator.string_at(expr, context)?);
             }
             Operand::Number(expr) => {
-                self.evaluator.resume(OPERAND_PAYERS + operand);
                 let number = number_key(self.evaluator.number_at(expr, context)?);
                 let start = numbers.len() as u32;
                 numbers.extend(number.map(ordered));
@@ -115,9 +231,10 @@ impl<'a> MessageRun<'a, '_> {
             }
         }
         if visits > 0 {
-            let before = self.memo.visits.get(operand.into()).unwrap_or(0);
+            let before = self.memo.visits.get(operand.as_u32().into()).unwrap_or(0);
             let total = u64::from(before) + visits;
-            self.memo.visits.insert(operand.into(), u32::try_from(total).unwrap_or(u32::MAX));
+            self.memo.values_read += visits;
+            self.memo.visits.insert(operand.as_u32().into(), u32::try_from(total).unwrap_or(u32::MAX));
         }
         Ok(())
     }
@@ -145,7 +262,7 @@ impl<'a> MessageRun<'a, '_> {
         }
         let OperandValues { texts: all_texts, tests, .. } = &mut self.values;
         let start = tests.len();
-        let shared = &self.population.shared;
+        let shared = &self.query_index.shared;
         tests.extend(all_texts[span(texts)].iter().filter_map(|text| shared.equality(operand, text)));
         tests[start..].sort_unstable();
         let end = tests.len();
@@ -159,17 +276,37 @@ impl<'a> MessageRun<'a, '_> {
         if let Some(substrings) = substrings {
             return Ok(span(substrings));
         }
-        self.evaluator.resume(OPERAND_PAYERS + operand);
+        self.resume_operand(operand);
         let start = self.values.tests.len();
         for index in span(texts) {
             let text = &self.values.texts[index];
             self.evaluator.charge(visits_of(text))?;
-            self.population.shared.append_substrings(operand, text, &mut self.values.tests);
+            self.query_index.shared.append_substrings(operand, text, &mut self.values.tests);
         }
         self.values.tests[start..].sort_unstable();
         let end = self.values.tests.len();
         self.values.records[record.0 as usize].substrings = Some((start as u32, end as u32));
         Ok(start..end)
+    }
+
+    /// Returns whether an operand has a value at a node that compares so with a text, if that takes no more than a look.
+    #[inline]
+    fn short_test(&self, operand: OperandId, relation: &Relation, node: NodeId) -> Option<bool> {
+        if !matches!(relation, Relation::Equals(_) | Relation::Differs(_) | Relation::StartsWith(_)) {
+            return None;
+        }
+        let shared = self.query_index.shared.operand(operand)?;
+        let mut holds = false;
+        let test = |value: &str| {
+            holds |= match relation {
+                Relation::Equals(text) => *value == **text,
+                Relation::Differs(text) => *value != **text,
+                Relation::StartsWith(text) => value.starts_with(&**text),
+                _ => false,
+            };
+        };
+        read_short(self.message, &shared.operand, node, test).ok()?;
+        Some(holds)
     }
 
     /// Returns whether an operand has a value at a node that compares so with a constant.
@@ -180,6 +317,9 @@ impl<'a> MessageRun<'a, '_> {
         relation: &Relation,
         node: NodeId,
     ) -> Result<bool, EvalError> {
+        if let Some(holds) = self.short_test(operand, relation, node) {
+            return Ok(holds);
+        }
         let record = self.operand(operand, node)?;
         let texts = self.values.texts(record);
         Ok(match relation {
@@ -194,11 +334,27 @@ impl<'a> MessageRun<'a, '_> {
                 let tests = self.substrings_of(record)?;
                 self.values.tests(tests).binary_search(&test).is_ok()
             }
+            Relation::Matches(pattern) => {
+                self.resume_condition(test);
+                for value in self.values.texts(record) {
+                    self.evaluator.charge(1 + visits_of(value))?;
+                    if pattern.is_match(value) {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
             Relation::Within(NumberRange { low, high }) => {
                 let numbers = self.numbers_of(record);
                 let numbers = self.values.numbers(numbers);
                 let first = numbers.partition_point(|number| number < low);
                 numbers.get(first).is_some_and(|number| number <= high)
+            }
+            Relation::NoneWithin(NumberRange { low, high }) => {
+                let numbers = self.numbers_of(record);
+                let numbers = self.values.numbers(numbers);
+                let first = numbers.partition_point(|number| number < low);
+                numbers.get(first).is_none_or(|number| number > high)
             }
             Relation::Overlaps(NumberRange { low, high }) => {
                 let numbers = self.numbers_of(record);
@@ -208,7 +364,7 @@ impl<'a> MessageRun<'a, '_> {
             Relation::OtherNumber(bits) => {
                 let count = texts.len();
                 let is_number = matches!(
-                    self.population.shared.operand(operand).map(|shared| &shared.operand),
+                    self.query_index.shared.operand(operand).map(|shared| &shared.operand),
                     Some(Operand::Number(_))
                 );
                 let numbers = self.numbers_of(record);

@@ -1,14 +1,14 @@
 //! The NFA itself, for messages whose automaton does not fit the cache.
 
-use super::{Decisions, MessageRun};
+use super::state::{Decisions, MessageRun};
 use crate::automaton::nfa::{AcceptItem, INITIAL};
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 use crate::ids::StateId;
 
 impl<'a> MessageRun<'a, '_> {
-    /// Run the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by the
-    /// depth of the message and the size of the automaton.
+    /// Runs the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by
+    /// the depth of the message and the size of the automaton.
     pub(in crate::engine) fn simulate(&mut self, decisions: &mut Decisions, paths: &PathIndex) {
         let nfa = &paths.nfa;
         let nodes = &self.message.document.nodes;
@@ -57,7 +57,7 @@ impl<'a> MessageRun<'a, '_> {
             AcceptItem::Twig(twig) => self.test_twig(decisions, node, twig),
             AcceptItem::Access(number) => self.decide_access(decisions, node, number),
             AcceptItem::Trigger(number) => {
-                let Some(trigger) = self.population.triggers.get(number) else { return };
+                let Some(trigger) = self.query_index.triggers.get(number) else { return };
                 if decisions.is_decided(trigger.query) {
                     return;
                 }

@@ -1,31 +1,23 @@
-//! Keys: what the values of an element and its ancestors let through at a state of the automaton.
+//! Trigger tables: the queries that wait, at a state of the automaton, for values of an element and its ancestors.
 
+use super::ancestors::AncestorConditions;
+use super::element_values::append_conditions;
 use super::lookups::LookupRequest;
-use super::satisfied_atoms::append_keys;
-use super::{Decisions, MessageRun};
+use super::state::{Decisions, MessageRun};
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
-use crate::ids::{ShapeId, StateId};
+use crate::ids::{AtomId, BranchId, ShapeId, StateId, TriggerId};
 use crate::plan::Distance;
 use crate::predicate::held::HeldConditions;
-use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::predicate::packed::{self, PackedCondition};
 use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::{MultiConditionWaiters, WaitList, Waiter};
-use crate::twig::branches::BranchId;
 use crate::twig::shapes::NO_SHAPE;
 
-/// Up to this number, what waits for keys of ancestors is kept for siblings; in a deep message there may be far more.
+/// Up to this number, what waits for conditions of ancestors is kept for siblings; in a deep message there may be far more.
 const ABOVE_MAX: usize = 1 << 18;
 
-/// What ancestors say to a table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AncestorConditions {
-    /// Range in [`Decisions::above`].
-    start: u32,
-    end: u32,
-}
-
-/// How far it is known at the element in hand which further keys hold.
+/// The extent to which it is known, at the current element, which further conditions hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FurtherConditions {
     /// Comparisons and negations aside, those hold of which [`HeldConditions`] says so.
@@ -37,7 +29,7 @@ enum FurtherConditions {
 }
 
 impl Decisions {
-    /// Accept the queries of a list of which nothing else is asked.
+    /// Accepts the queries of a list of which nothing else is asked.
     fn accept(&mut self, list: WaitList<'_>) {
         if self.refuted.is_blank() {
             list.satisfied().for_each(|query| self.matched.insert(query));
@@ -47,25 +39,25 @@ impl Decisions {
         }
     }
 
-    /// Decide those that ask for nothing but a further key.
+    /// Decides those that ask for nothing but a further condition.
     fn accept_also(&mut self, others: &mut MultiConditionWaiters<'_>) {
         let Self { matched, refuted, levels, .. } = self;
-        let keys = levels.keys();
+        let held = levels.held();
         if refuted.is_blank() {
             while let Some((query, also)) = others.next_also() {
-                matched.insert_if(query, keys.hold(also));
+                matched.insert_if(query, held.hold(also));
             }
         } else {
             while let Some((query, also)) = others.next_also() {
-                matched.insert_if(query, keys.hold(also) && !refuted.contains(query));
+                matched.insert_if(query, held.hold(also) && !refuted.contains(query));
             }
         }
     }
 }
 
 impl MessageRun<'_, '_> {
-    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
-    /// what [`Self::look_up`] found for the element.
+    /// Tests the triggers whose value condition the element, or an ancestor at the right distance, satisfies. `asked`
+    /// is what [`Self::look_up`] found for the element.
     pub(super) fn decide_keyed(
         &mut self,
         decisions: &mut Decisions,
@@ -92,7 +84,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Find out which further keys of a table hold at an element.
+    /// Finds out which further conditions of a table hold at an element.
     fn further(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> FurtherConditions {
         if keyed.also_distances().is_empty() {
             return FurtherConditions::Known;
@@ -104,7 +96,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// The rest of [`Self::decide_keyed`] where ancestors have keys to be looked up.
+    /// Decides the rest of [`Self::decide_keyed`] where ancestors have conditions to be looked up.
     fn decide_with_ancestors(
         &mut self,
         decisions: &mut Decisions,
@@ -117,7 +109,7 @@ impl MessageRun<'_, '_> {
         if let Some(&range) = decisions.above_range.get(&site) {
             for index in range.start..range.end {
                 let entry = decisions.above[index as usize];
-                if may_pass(&entry, further, decisions.levels.keys()) {
+                if may_pass(&entry, further, decisions.levels.held()) {
                     self.test_waiting(decisions, node, entry, further);
                 }
             }
@@ -133,7 +125,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
+    /// Decides what waits for conditions that ancestors satisfy, and keeps what may hold at a sibling.
     fn decide_ancestor_conditions(
         &mut self,
         decisions: &mut Decisions,
@@ -143,13 +135,13 @@ impl MessageRun<'_, '_> {
     ) {
         let mut asked_above = std::mem::take(&mut decisions.ancestor_conditions);
         asked_above.clear();
-        self.keys_above(decisions, keyed, &mut asked_above);
+        self.append_conditions_above(decisions, keyed, &mut asked_above);
         keyed.select(&mut asked_above);
         for position in &asked_above {
             let list = keyed.get(position);
             decisions.accept(list);
             for entry in list.multi_condition {
-                if may_pass(&entry, further, decisions.levels.keys()) {
+                if may_pass(&entry, further, decisions.levels.held()) {
                     self.test_waiting(decisions, node, entry, further);
                 }
                 if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, further) {
@@ -160,21 +152,26 @@ impl MessageRun<'_, '_> {
         decisions.ancestor_conditions = asked_above;
     }
 
-    /// Append the keys of a table that ancestors satisfy.
-    fn keys_above(&self, decisions: &mut Decisions, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
+    /// Appends the conditions of a table that ancestors satisfy.
+    fn append_conditions_above(
+        &self,
+        decisions: &mut Decisions,
+        keyed: &TriggerTable,
+        conditions: &mut Vec<PackedCondition>,
+    ) {
         let level = decisions.ancestors.level() as usize;
         for (up, prefix) in keyed.distances().above(level) {
             let Some(element) = decisions.ancestors.above(up) else { continue };
             let atoms = self.attribute_atoms(decisions, element);
-            append_keys(&[prefix], decisions.attribute_atoms.of(atoms), keys);
+            append_conditions(&[prefix], decisions.attribute_atoms.of(atoms), conditions);
         }
         for (up, prefix) in keyed.comparisons().above(level) {
             let Some(element) = decisions.ancestors.above(up) else { continue };
-            self.append_comparisons(decisions, element, &[prefix], keys);
+            self.append_comparisons(decisions, element, &[prefix], conditions);
         }
     }
 
-    /// Let through what waits for the keys that an element has.
+    /// Decides what waits for the conditions of an element.
     fn decide_conditions(
         &mut self,
         decisions: &mut Decisions,
@@ -192,7 +189,7 @@ impl MessageRun<'_, '_> {
                     return;
                 }
             }
-            // Lent out while the rest is at work.
+            // Taken out, since deciding needs the rest.
             let narrowed = std::mem::take(self.narrowed);
             self.decide_list(decisions, node, narrowed.get(start), further);
             *self.narrowed = narrowed;
@@ -203,7 +200,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Let through what waits for a key that an element has.
+    /// Decides what waits for one condition of an element.
     fn decide_list(
         &mut self,
         decisions: &mut Decisions,
@@ -212,7 +209,7 @@ impl MessageRun<'_, '_> {
         further: FurtherConditions,
     ) {
         decisions.accept(list);
-        // Those come first that ask for a single thing; where queries came one by one, they are not in order.
+        // Waiters with a single condition come first; where queries came one by one, they are not in order.
         loop {
             let before = list.multi_condition;
             self.accept_below(decisions, node, &mut list.multi_condition);
@@ -224,34 +221,34 @@ impl MessageRun<'_, '_> {
             }
         }
         for entry in list.multi_condition {
-            if may_pass(&entry, further, decisions.levels.keys()) {
+            if may_pass(&entry, further, decisions.levels.held()) {
                 self.test_waiting(decisions, node, entry, further);
             }
         }
     }
 
-    /// What is left at an element of what waits for its keys, to be remembered from now on; `None` if it is to be gone
-    /// through as it is.
+    /// Stores what is left, at an element, of what waits for its conditions. Returns where the new list begins; `None` if
+    /// storing it does not pay.
     fn narrow(&mut self, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) -> Option<u32> {
         if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
             return None;
         }
         let shape = self.decided_shape(node)?;
-        let Self { narrowed, satisfied, shapes, population, .. } = self;
-        narrowed.insert((keyed, asked.keys, shape), asked.positions, |branch| {
-            satisfied.make_current(shapes, population.branches.bound(), shape);
+        let Self { narrowed, satisfied, shapes, query_index, .. } = self;
+        narrowed.insert((keyed, asked.conditions, shape), asked.positions, |branch| {
+            satisfied.make_current(shapes, query_index.branches.bound(), shape);
             satisfied.holds(branch)
         })
     }
 
-    /// The shape of an element, if what holds there is known.
+    /// Returns the shape of an element, if it is known which branches hold there.
     #[inline]
     pub(super) fn decided_shape(&self, element: NodeId) -> Option<ShapeId> {
         let shape = *self.shape_of.get(element as usize)?;
         (shape != NO_SHAPE && self.satisfied.is_decided(shape)).then_some(shape)
     }
 
-    /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
+    /// Decides those that ask for nothing but a branch at the element, if what holds there is known.
     fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut MultiConditionWaiters<'_>) {
         let Some((query, branch)) = others.next_below() else { return };
         if !self.make_current(node) {
@@ -293,7 +290,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// [`Self::decide_keyed`] for one element, with what waits there looked up now.
+    /// Looks up what waits for the values of one element, and decides it as [`Self::decide_keyed`] does.
     pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) {
         let mut lookups = std::mem::take(&mut decisions.lookups);
         self.look_up(decisions, std::iter::once((node, keyed)), &mut lookups);
@@ -301,34 +298,40 @@ impl MessageRun<'_, '_> {
         decisions.lookups = lookups;
     }
 
-    /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
+    /// Tests a waiter whose condition holds and of which [`may_pass`] is true.
     fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiter, further: FurtherConditions) {
         if decisions.is_decided(entry.query) {
             return;
         }
-        if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
+        if entry.below != BranchId::NONE && !self.branch_holds(decisions, node, entry.below, entry.query) {
             return;
         }
         if let Some(also) = entry.also
             && (further != FurtherConditions::Known || packed::is_comparison(also.get()))
-            && !self.further_key_holds(decisions, node, also.get(), entry.query)
+            && !self.further_condition_holds(decisions, node, also.get(), entry.query)
         {
             return;
         }
         match entry.trigger {
             None => decisions.matched.insert(entry.query),
-            Some(trigger) => self.test(decisions, node, trigger),
+            Some(trigger) => self.test(decisions, node, TriggerId::from_u32(trigger)),
         }
     }
 
-    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedCondition, query: u32) -> bool {
-        let (distance, atom) = packed::unpack(key);
-        if packed::is_content(key) {
+    fn further_condition_holds(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        condition: PackedCondition,
+        query: u32,
+    ) -> bool {
+        let (distance, atom) = packed::unpack(condition);
+        if packed::is_content(condition) {
             if !self.may_read_values(decisions) {
                 self.fail_for_values(decisions, query);
                 return false;
             }
-            if packed::is_comparison(atom) {
+            if atom.is_comparison() {
                 return self.attribute_holds(decisions, node, atom);
             }
             let atoms = self.content_atoms(decisions, node);
@@ -338,15 +341,15 @@ impl MessageRun<'_, '_> {
         self.attribute_holds(decisions, element, atom)
     }
 
-    /// Take an element's shape in hand, if what holds there is known.
+    /// Makes an element's shape the current one, if it is known what holds there.
     #[inline]
     fn make_current(&mut self, element: NodeId) -> bool {
         let Some(shape) = self.decided_shape(element) else { return false };
-        self.satisfied.make_current(self.shapes, self.population.branches.bound(), shape);
+        self.satisfied.make_current(self.shapes, self.query_index.branches.bound(), shape);
         true
     }
 
-    /// Does a branch hold at an element? A query for which that is too expensive to find out fails.
+    /// Returns whether a branch holds at an element. A query for which that is too expensive to find out fails.
     #[inline]
     pub(super) fn branch_holds(
         &mut self,
@@ -359,23 +362,23 @@ impl MessageRun<'_, '_> {
             return self.satisfied.holds(branch);
         }
         self.evaluator.resume(query);
-        let holds = self.population.branches.holds_at(&self.evaluator, element, branch);
+        let holds = self.query_index.branches.holds_at(&self.evaluator, element, branch);
         holds.unwrap_or_else(|error| {
             decisions.fail(query, error);
             false
         })
     }
 
-    /// Does an element satisfy an atom about attributes, or a comparison?
+    /// Returns whether an element satisfies an atom about attributes, or a comparison.
     fn attribute_holds(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
-        if packed::is_comparison(atom) {
-            return self.population.atoms.comparison_holds(self.message, element, atom, &mut decisions.values_read);
+        if atom.is_comparison() {
+            return self.query_index.atoms.comparison_holds(self.message, element, atom, &mut decisions.values_read);
         }
         let atoms = self.attribute_atoms(decisions, element);
         decisions.attribute_atoms.of(atoms).contains(&atom)
     }
 
-    /// The element at a known distance from another.
+    /// Returns the element at a distance from another.
     pub(super) fn at(&self, decisions: &mut Decisions, node: NodeId, distance: Distance) -> Option<NodeId> {
         if distance == Distance::Up(0) {
             return Some(node);
@@ -387,12 +390,12 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Let an element be the one in hand.
+    /// Makes an element the current one of the ancestor stack.
     pub(super) fn move_to(&self, decisions: &mut Decisions, node: NodeId) {
         decisions.ancestors.move_to(&self.message.document.nodes, node);
     }
 
-    /// Does the element at a distance satisfy an atom? A query for which that is too expensive to find out fails.
+    /// Returns whether the element at a distance satisfies an atom. A query for which that is too expensive to find out fails.
     pub(super) fn satisfies(
         &self,
         decisions: &mut Decisions,
@@ -404,14 +407,14 @@ impl MessageRun<'_, '_> {
         self.has_atom(decisions, element, atom, query)
     }
 
-    /// Does an element satisfy an atom?
+    /// Returns whether an element satisfies an atom.
     fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId, query: u32) -> bool {
-        let is_content = self.population.atoms.is_content(atom);
+        let is_content = self.query_index.atoms.is_content(atom);
         if is_content && !self.may_read_values(decisions) {
             self.fail_for_values(decisions, query);
             return false;
         }
-        if is_content && !packed::is_comparison(atom) {
+        if is_content && !atom.is_comparison() {
             let atoms = self.content_atoms(decisions, element);
             return decisions.content_atoms.of(atoms).contains(&atom);
         }
@@ -419,19 +422,20 @@ impl MessageRun<'_, '_> {
     }
 }
 
-/// May the further key hold, for all that is known?
+/// Returns whether the further condition may hold, as far as is known.
 #[inline]
-fn may_pass(entry: &Waiter, further: FurtherConditions, keys: HeldConditions<'_>) -> bool {
-    let may_hold = |also| packed::is_comparison(also) || further == FurtherConditions::Unknown || keys.hold(also);
+fn may_pass(entry: &Waiter, further: FurtherConditions, held: HeldConditions<'_>) -> bool {
+    let may_hold = |also| packed::is_comparison(also) || further == FurtherConditions::Unknown || held.hold(also);
     entry.also.is_none_or(|also| may_hold(also.get()))
 }
 
-/// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
+/// Returns whether a test that failed at an element could succeed at a sibling: not if a further condition is asked of an
+/// ancestor.
 fn may_hold_at_sibling(decisions: &Decisions, entry: Waiter, further: FurtherConditions) -> bool {
     let Some(also) = entry.also.map(|also| also.get()) else { return true };
     let is_own = match packed::unpack(also).0 {
         Distance::Up(levels) => levels == 0,
         Distance::Level(level) => u32::from(level) == decisions.ancestors.level(),
     };
-    is_own || may_pass(&entry, further, decisions.levels.keys())
+    is_own || may_pass(&entry, further, decisions.levels.held())
 }

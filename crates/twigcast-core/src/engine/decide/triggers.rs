@@ -1,19 +1,19 @@
 //! Triggers one by one: what remains to be tested of a query once its path and key hold.
 
-use super::{Decisions, MessageRun};
+use super::state::{Decisions, MessageRun};
 use crate::document::NodeId;
 use crate::engine::EvaluationSource;
 use crate::engine::query_index::CompiledTrigger;
 use crate::eval::{Context, EvalError, NodeRef};
-use crate::ids::StructuralConditionId;
+use crate::ids::{BranchId, ConditionId, StructuralConditionId, TriggerId};
 use crate::rewrite::Payloads;
 use crate::twig::shapes::NO_SHAPE;
 
 impl<'a> MessageRun<'a, '_> {
     /// Tests triggers one by one whose keys are not looked up.
-    pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
+    pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[TriggerId]) {
         for &number in candidates {
-            let Some(trigger) = self.population.triggers.get(number) else { continue };
+            let Some(trigger) = self.query_index.triggers.get(number) else { continue };
             if !decisions.is_decided(trigger.query) && self.key_holds(decisions, node, trigger) {
                 self.test(decisions, node, number);
             }
@@ -25,9 +25,12 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     /// Tests a trigger whose path and key hold at the element.
-    pub(super) fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let Some(trigger) = self.population.triggers.get(number) else { return };
+    pub(super) fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: TriggerId) {
+        let Some(trigger) = self.query_index.triggers.get(number) else { return };
         if decisions.is_decided(trigger.query) {
+            return;
+        }
+        if trigger.is_evaluated() && decisions.is_set_aside(trigger.query) {
             return;
         }
         match self.holds(decisions, node, trigger) {
@@ -47,7 +50,7 @@ impl<'a> MessageRun<'a, '_> {
     ) -> Result<bool, EvalError> {
         let CompiledTrigger { query, also, below, rest, .. } = trigger;
         if also.is_some_and(|key| !self.satisfies(decisions, node, key, *query))
-            || *below != 0 && !self.branch_holds(decisions, node, *below, *query)
+            || *below != BranchId::NONE && !self.branch_holds(decisions, node, *below, *query)
         {
             return Ok(false);
         }
@@ -57,13 +60,17 @@ impl<'a> MessageRun<'a, '_> {
         {
             return Ok(false);
         }
-        for &(distance, condition) in &rest.shapes {
+        for &(distance, condition) in &rest.structures {
             let Some(element) = self.at(decisions, node, distance) else { return Ok(false) };
             if !self.has_structure(element, condition)? {
                 return Ok(false);
             }
         }
-        Ok(true)
+        if rest.residual == ConditionId::NONE {
+            return Ok(true);
+        }
+        self.memo.trim(&mut self.values);
+        self.condition(rest.residual, node)
     }
 
     /// Returns whether a structural condition holds at an element.
@@ -72,7 +79,7 @@ impl<'a> MessageRun<'a, '_> {
         if let Some(truth) = self.decided.get(number, shape) {
             return Ok(truth);
         }
-        let Some(condition) = self.population.shared.structures.get(number) else { return Ok(false) };
+        let Some(condition) = self.query_index.shared.structures.get(number) else { return Ok(false) };
         if shape != NO_SHAPE {
             let required = &condition.required;
             if !required.children.within(self.shapes.children_mask(shape))
@@ -91,7 +98,7 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     pub(in crate::engine) fn evaluate_whole(&self, decisions: &mut Decisions, query: u32) {
-        if decisions.is_decided(query) {
+        if decisions.is_decided(query) || decisions.is_set_aside(query) {
             return;
         }
         let holds = match self.engine.evaluated(query) {
@@ -101,7 +108,12 @@ impl<'a> MessageRun<'a, '_> {
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             EvaluationSource::Bindings(program) => {
-                self.engine.interpreter(self.message, &mut Payloads::default()).matches(program)
+                self.evaluator.resume(query);
+                let mut payloads = Payloads::default();
+                let mut interpreter = self.engine.interpreter(self.message, &mut payloads);
+                interpreter.allow(self.evaluator.remaining());
+                let holds = interpreter.matches(program);
+                self.evaluator.charge(interpreter.visits()).and(holds)
             }
         };
         match holds {

@@ -1,10 +1,10 @@
 //! Twigs: nested paths, decided from what holds at the shapes below.
 
-use super::{Decisions, MessageRun};
+use super::state::{Decisions, MessageRun};
 use crate::automaton::dfa::StateDecisions;
 use crate::document::NodeId;
 use crate::eval::{EvalError, NodeRef};
-use crate::ids::ShapeId;
+use crate::ids::{BranchId, ShapeId, TwigId};
 use crate::predicate::trigger_table::TriggerTable;
 use crate::twig::memo::Memo;
 use crate::twig::shapes::NO_SHAPE;
@@ -47,7 +47,7 @@ impl<'a> MessageRun<'a, '_> {
         decisions.twig_matches = matched;
     }
 
-    /// Find the queries whose branches all hold at elements of a shape.
+    /// Finds the queries whose branches all hold at elements of a shape.
     fn decide_branching(
         &mut self,
         decisions: &mut Decisions,
@@ -55,22 +55,22 @@ impl<'a> MessageRun<'a, '_> {
         branching: &TriggerTable,
         matched: &mut Vec<u32>,
     ) {
-        self.satisfied.make_current(self.shapes, self.population.branches.bound(), shape);
+        self.satisfied.make_current(self.shapes, self.query_index.branches.bound(), shape);
         let satisfied = &*self.satisfied;
         let asked = &mut decisions.own_conditions;
         asked.clear();
-        asked.extend_from_slice(satisfied.at_shape());
+        asked.extend(satisfied.at_shape().iter().map(|branch| branch.as_u32()));
         branching.select(asked);
         for position in &*asked {
             let list = branching.get(position);
             matched.extend(list.satisfied());
             for entry in list.multi_condition {
-                if entry.also.is_some_and(|also| !satisfied.holds(also.get())) {
+                if entry.also.is_some_and(|also| !satisfied.holds(BranchId::from_u32(also.get()))) {
                     continue;
                 }
-                let holds = entry.trigger.is_none_or(|twig| match self.population.twigs.get(twig) {
+                let holds = entry.trigger.is_none_or(|twig| match self.query_index.twigs.get(TwigId::from_u32(twig)) {
                     Some(Twig { condition: TwigCondition::Branches(all), .. }) => {
-                        self.population.branches.rest(all).iter().all(|&branch| satisfied.holds(branch))
+                        self.query_index.branches.rest(all).iter().all(|&branch| satisfied.holds(branch))
                     }
                     _ => false,
                 });
@@ -81,19 +81,19 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
-    /// Evaluate twigs one by one; false if some could not be decided.
+    /// Evaluates twigs one by one. Returns `false` if some could not be decided.
     fn evaluate_twigs(
         &self,
         decisions: &mut Decisions,
         node: NodeId,
         shape: ShapeId,
-        twigs: &[u32],
+        twigs: &[TwigId],
         matched: &mut Vec<u32>,
     ) -> bool {
         let (children, below) = (self.shapes.children_mask(shape), self.shapes.below_mask(shape));
         let mut complete = true;
         for &number in twigs {
-            let Some(twig) = self.population.twigs.get(number) else { continue };
+            let Some(twig) = self.query_index.twigs.get(number) else { continue };
             if let TwigCondition::Expr(evaluated) = &twig.condition {
                 let required = &evaluated.1;
                 if !required.children.within(children) || !required.below.within(below) {
@@ -115,13 +115,13 @@ impl<'a> MessageRun<'a, '_> {
     fn twig_holds(&self, node: NodeId, twig: &'a Twig) -> Result<bool, EvalError> {
         self.evaluator.resume(twig.query);
         match &twig.condition {
-            TwigCondition::Branches(all) => self.population.branches.hold_at(&self.evaluator, node, all),
+            TwigCondition::Branches(all) => self.query_index.branches.hold_at(&self.evaluator, node, all),
             TwigCondition::Expr(evaluated) => self.evaluator.condition(&evaluated.0, NodeRef::Node(node)),
         }
     }
 
-    pub(super) fn test_twig(&self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let Some(twig) = self.population.twigs.get(number) else { return };
+    pub(super) fn test_twig(&self, decisions: &mut Decisions, node: NodeId, number: TwigId) {
+        let Some(twig) = self.query_index.twigs.get(number) else { return };
         if decisions.is_decided(twig.query) {
             return;
         }

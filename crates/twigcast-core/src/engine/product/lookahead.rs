@@ -3,12 +3,13 @@
 //! This works for states to which exactly one path leads, which on ordinary feeds are nearly all. Where several paths lead
 //! to a state, a message may come along any of them.
 
-use super::{DEAD_STATE, DOCUMENT_STATE, ProductDfa, SegmentCaches, StampedTarget, StateOrigin, UNKNOWN};
+use super::{DEAD_STATE, DOCUMENT_STATE, EpochTarget, ProductDfa, SegmentCaches, StateOrigin, UNKNOWN};
 use crate::automaton::nfa::label_paths::{AddedScratch, LabelPathStep, PathTree};
 use crate::ids::{PathNodeId, ProductStateId};
 
-/// All states are brought up to date when as many transitions were followed again as take about half the time of that. One
-/// transition takes as long as so many product states, or so many states of the NFA, at once.
+/// Following one transition again takes about as long as bringing so many product states, or so many states of the NFA, up to
+/// date together. All states are brought up to date once the transitions that were followed one by one have taken about half
+/// the time of that.
 const PRODUCT_STATES_PER_STEP: usize = 256;
 const NFA_STATES_PER_STEP: usize = 128;
 /// Transitions that are followed one by one in any case.
@@ -69,7 +70,7 @@ impl ProductDfa {
             return false;
         }
         self.followed_again += 1;
-        let states = caches.population.recent.nfa.state_count();
+        let states = caches.query_index.recent.nfa.state_count();
         self.followed_again > STEPS_MIN + self.states.len() / PRODUCT_STATES_PER_STEP + states / NFA_STATES_PER_STEP
     }
 
@@ -81,18 +82,20 @@ impl ProductDfa {
             self.find_paths();
         }
         let epoch = self.epoch;
-        let SegmentCaches { population, recent, budget, .. } = caches;
+        let SegmentCaches { query_index, recent, budget, .. } = caches;
         let budget = recent.dfa.bytes() + *budget / BUDGET_PART;
-        let nfa = &population.recent.nfa;
+        let nfa = &query_index.recent.nfa;
         let steps_max = (self.paths.nodes.len() + nfa.state_count()) * STEPS_EACH_MAX;
         let Some(reached) = self.paths.tree.reached(nfa, steps_max) else { return };
         for (node, &(id, transition)) in (1..).zip(&self.paths.nodes) {
             let state = &mut self.states[id.index()];
             if state.epoch != epoch {
                 let members = reached.of(node);
-                let Ok(acceptance) = recent.dfa.stateless_acceptance(nfa, *population, members, budget) else { return };
+                let Ok(acceptance) = recent.dfa.stateless_acceptance(nfa, *query_index, members, budget) else {
+                    return;
+                };
                 state.set_recent(epoch, UNKNOWN, acceptance);
-                self.transitions.set_at(transition, StampedTarget::new(id, epoch));
+                self.transitions.set_at(transition, EpochTarget::new(id, epoch));
             }
         }
         self.is_level = true;

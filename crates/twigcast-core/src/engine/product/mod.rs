@@ -22,7 +22,8 @@ pub(super) const DEAD_STATE: ProductStateId = ProductStateId::from_u32(0);
 /// The product state of the document node.
 pub(super) const DOCUMENT_STATE: ProductStateId = ProductStateId::from_u32(1);
 
-/// A version of the DFA of the recent segment, as product states and transitions record it.
+/// The number of a version of the DFA of the recent segment, as product states and transitions record it. It has 8 bits, and so
+/// begins at 0 again when the product states are built anew.
 type Epoch = u8;
 /// The epoch of product states and transitions that belong to none.
 const STALE: Epoch = Epoch::MAX;
@@ -36,11 +37,11 @@ const SPARE_STATES: usize = 64;
 /// In place of a DFA state: that of the recent segment is not known, only what it accepts.
 const UNKNOWN: DfaId = DfaId::ABSENT;
 
-/// Where a transition leads: a product state in 24 bits, and above them the epoch in which that was last true.
+/// The target of a transition: a product state in 24 bits, and above them the epoch in which that was last true.
 #[derive(Clone, Copy, Debug)]
-struct StampedTarget(u32);
+struct EpochTarget(u32);
 
-impl StampedTarget {
+impl EpochTarget {
     const STATE_BITS: u32 = 24;
     const STATES_MAX: u32 = (1 << Self::STATE_BITS) - 1;
 
@@ -71,15 +72,15 @@ struct ProductState {
     /// The state of the recent segment, or [`UNKNOWN`].
     recent: DfaId,
     epoch: Epoch,
-    /// What the main and the recent segment accept.
+    /// The acceptances of the main and of the recent segment.
     acceptances: (Acceptance, Acceptance),
     /// Some segment leaves more to be decided here.
     is_open: bool,
-    /// What an observer has noted of each acceptance.
+    /// The notes of an observer on each acceptance.
     notes: (ObserverNote, ObserverNote),
 }
 
-/// How a product state was first reached.
+/// The transition by which a product state was first reached.
 #[derive(Clone, Copy, Debug)]
 struct StateOrigin {
     from: ProductStateId,
@@ -106,7 +107,7 @@ pub(super) struct ProductDfa {
     origins: Vec<StateOrigin>,
     /// The states of the current epoch whose recent half is known.
     ids_by_pair: FxHashMap<(DfaId, DfaId), ProductStateId>,
-    transitions: Transitions<ProductStateId, StampedTarget>,
+    transitions: Transitions<ProductStateId, EpochTarget>,
     epoch: Epoch,
     /// Grows whenever a transition is added or leads elsewhere.
     version: u64,
@@ -126,7 +127,7 @@ pub(super) struct ProductDfa {
     /// The size of the recent segment's cache when queries were first added to it in this generation.
     acceptance_bytes: usize,
     new_acceptances: NewAcceptances,
-    /// Generations of the two DFAs that the states belong to.
+    /// The generations of the two DFAs (see [`generation`](crate::automaton::dfa::LazyDfa::generation)) that the states belong to.
     generations: (u64, u64),
     /// The state of each node of the message.
     state_of: Vec<ProductStateId>,
@@ -138,7 +139,7 @@ pub(super) struct ProductDfa {
 
 /// The caches of both segments, with the index that they belong to.
 pub(super) struct SegmentCaches<'a> {
-    population: &'a QueryIndex,
+    query_index: &'a QueryIndex,
     main: &'a mut PathCache,
     recent: &'a mut PathCache,
     budget: usize,
@@ -146,7 +147,7 @@ pub(super) struct SegmentCaches<'a> {
 
 impl<'a> SegmentCaches<'a> {
     pub(super) fn new(engine: &'a Engine, main: &'a mut PathCache, recent: &'a mut PathCache) -> Self {
-        Self { population: &engine.population, main, recent, budget: engine.limits.cache_bytes_max }
+        Self { query_index: &engine.query_index, main, recent, budget: engine.limits.cache_bytes_max }
     }
 }
 
@@ -159,7 +160,7 @@ impl ProductDfa {
                 * (size_of::<ProductState>()
                     + size_of::<StateOrigin>()
                     + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
-            + self.transitions.len() * Transitions::<ProductStateId, StampedTarget>::BYTES
+            + self.transitions.len() * Transitions::<ProductStateId, EpochTarget>::BYTES
     }
 
     /// Begins with a message.
@@ -225,8 +226,8 @@ impl ProductDfa {
         }
     }
 
-    /// Returns the state of an element below one of state `from`; `None` if more is to be decided there. The observer is
-    /// told once a message what each state accepts.
+    /// Returns the state of an element below one of state `from`; `None` if more is to be decided there. The observer
+    /// learns once a message what each state accepts.
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
@@ -297,7 +298,7 @@ impl ProductDfa {
         caches: &mut SegmentCaches<'_>,
         from: ProductStateId,
         name: Name,
-        stale: Option<StampedTarget>,
+        stale: Option<EpochTarget>,
     ) -> Result<ProductStateId, CacheFull> {
         if stale.is_some() && self.is_prefetch_due(caches) {
             self.prefetch(caches);
@@ -307,21 +308,21 @@ impl ProductDfa {
             }
         }
         let from_recent = self.recent_of(caches, from)?;
-        let SegmentCaches { population, main, recent, budget } = caches;
-        let stale = stale.map(StampedTarget::state);
+        let SegmentCaches { query_index, main, recent, budget } = caches;
+        let stale = stale.map(EpochTarget::state);
         let next_main = match stale {
             Some(state) => self.states[state.index()].main,
             None => {
                 let from_main = self.states[from.index()].main;
-                main.dfa.next(&population.main.nfa, *population, from_main, name, *budget)?
+                main.dfa.next(&query_index.main.nfa, *query_index, from_main, name, *budget)?
             }
         };
-        let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
-        if self.bytes() >= *budget || self.states.len() > StampedTarget::STATES_MAX as usize {
+        let next_recent = recent.dfa.next(&query_index.recent.nfa, *query_index, from_recent, name, *budget)?;
+        if self.bytes() >= *budget || self.states.len() > EpochTarget::STATES_MAX as usize {
             return Err(CacheFull);
         }
         let id = self.state(caches, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
-        let target = StampedTarget::new(id, self.epoch);
+        let target = EpochTarget::new(id, self.epoch);
         match stale {
             Some(_) => self.transitions.set(from, name, target),
             None => self.transitions.insert(from, name, target),
@@ -342,10 +343,10 @@ impl ProductDfa {
             names.push(name);
             above = from;
         }
-        let SegmentCaches { population, recent, budget, .. } = caches;
+        let SegmentCaches { query_index, recent, budget, .. } = caches;
         let mut state = self.states[above.index()].recent;
         while let Some(name) = names.pop() {
-            state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
+            state = recent.dfa.next(&query_index.recent.nfa, *query_index, state, name, *budget)?;
         }
         if self.states[id.index()].recent == UNKNOWN {
             self.states[id.index()].recent = state;

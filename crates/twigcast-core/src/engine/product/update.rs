@@ -6,7 +6,7 @@
 
 use super::lookahead::{BUDGET_PART, PREFETCHED};
 use super::{
-    DEAD_STATE, DOCUMENT_STATE, ProductDfa, ProductPaths, ProductState, STALE, SegmentCaches, StampedTarget, UNKNOWN,
+    DEAD_STATE, DOCUMENT_STATE, EpochTarget, ProductDfa, ProductPaths, ProductState, STALE, SegmentCaches, UNKNOWN,
 };
 use crate::automaton::dfa::{DEAD, START};
 use crate::automaton::nfa::AcceptItem;
@@ -26,12 +26,12 @@ const SETTLED_PART: usize = 8;
 impl ProductDfa {
     /// Prepares for a message; `is_prefetch`: for one that may come, and may lead anywhere.
     pub(in super::super) fn catch_up(&mut self, caches: &mut SegmentCaches<'_>, is_prefetch: bool) {
-        let population = caches.population;
-        caches.main.prepare(population, &population.main);
-        if !caches.recent.dfa.is_of(&population.recent.nfa) && !self.take_in(caches) {
+        let query_index = caches.query_index;
+        caches.main.prepare(query_index, &query_index.main);
+        if !caches.recent.dfa.is_of(&query_index.recent.nfa) && !self.take_in(caches) {
             caches.recent.clear();
         }
-        caches.recent.prepare(population, &population.recent);
+        caches.recent.prepare(query_index, &query_index.recent);
         self.prepare(caches);
         if is_prefetch {
             if !self.is_level {
@@ -50,7 +50,7 @@ impl ProductDfa {
 
     /// Takes in what changed in the recent segment. Returns `false` if that is not possible, or not worth it.
     fn take_in(&mut self, caches: &mut SegmentCaches<'_>) -> bool {
-        let nfa = &caches.population.recent.nfa;
+        let nfa = &caches.query_index.recent.nfa;
         let Some(added) = caches.recent.dfa.added_since(nfa) else { return false };
         let generations = (caches.main.dfa.generation(), caches.recent.dfa.generation());
         if self.generations != generations || self.is_worn() {
@@ -87,7 +87,7 @@ impl ProductDfa {
         self.ids_by_pair.insert((START, START), DOCUMENT_STATE);
         let fresh = std::mem::take(&mut self.fresh);
         for (from, name) in fresh {
-            match self.transitions.get(from, name).map(StampedTarget::state) {
+            match self.transitions.get(from, name).map(EpochTarget::state) {
                 Some(to) if !self.paths.has(to) => self.make_stale(from, name, to),
                 _ => {}
             }
@@ -102,7 +102,7 @@ impl ProductDfa {
 
     /// Makes a transition stale, and the state that it leads to.
     fn make_stale(&mut self, from: ProductStateId, name: Name, to: ProductStateId) {
-        self.transitions.set(from, name, StampedTarget::new(to, STALE));
+        self.transitions.set(from, name, EpochTarget::new(to, STALE));
         if to > DOCUMENT_STATE {
             self.states[to.index()].epoch = STALE;
         }
@@ -116,7 +116,7 @@ impl ProductDfa {
         let mut scratch = std::mem::take(&mut paths.added);
         let bytes_max = caches.budget / BUDGET_PART;
         let mut is_complete = true;
-        let nfa = &caches.population.recent.nfa;
+        let nfa = &caches.query_index.recent.nfa;
         let nodes_max = bytes_max / size_of::<PathNodeId>();
         let has_collected = scratch.each(&paths.tree, (nfa, added), nodes_max, |item, nodes| {
             match item {

@@ -9,12 +9,14 @@ mod slab;
 mod triggers;
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use crate::access::conditions::SharedConditions;
+use crate::access::samples::ValueSamples;
 use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
 use crate::automaton::nfa::{AcceptItem, Nfa};
-use crate::ids::{ItemId, StateId};
+use crate::ids::{AccessId, BranchId, ItemId, StateId, TriggerId, TwigId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::packed;
@@ -42,37 +44,46 @@ pub struct QueryIndex {
     /// The paths of the recent segment.
     pub recent: PathIndex,
     /// The twigs.
-    pub twigs: Slab<Twig>,
+    pub twigs: Slab<Twig, TwigId>,
     /// The triggers.
-    pub triggers: Slab<CompiledTrigger>,
+    pub triggers: Slab<CompiledTrigger, TriggerId>,
     /// The distinct value conditions.
     pub atoms: Atoms,
     /// The branches of conditions in the main segment.
     pub branches: Branches,
     /// The operands and conditions that accesses test and verify.
     pub shared: SharedConditions,
-    accesses: Slab<RegisteredAccess>,
+    accesses: Slab<RegisteredAccess, AccessId>,
+    /// The number of triggers that are accesses, each with a residual.
+    accesses_as_triggers: usize,
+    /// The values that messages have had lately.
+    pub samples: Arc<ValueSamples>,
     /// Queries that are evaluated on each message.
     pub always: Vec<u32>,
 }
 
 impl TriggerConditions for QueryIndex {
-    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger> {
+    fn keyed(&self, trigger: TriggerId) -> Option<IndexedTrigger> {
         self.keyed_trigger(trigger, self.triggers.get(trigger)?)
     }
 
-    fn insert_access(&self, access: u32, table: &mut AccessTable) {
+    fn insert_access(&self, access: AccessId, table: &mut AccessTable) {
         self.access_entries(access).for_each(|(test, entry)| table.insert(test, entry, &self.shared));
     }
 
-    fn branching(&self, twig: u32) -> Option<IndexedTrigger> {
+    fn branching(&self, twig: TwigId) -> Option<IndexedTrigger> {
         let Twig { query, condition: TwigCondition::Branches(all), .. } = self.twigs.get(twig)? else { return None };
-        let is_keyed = *query < packed::QUERIES_MAX && all.lead != 0;
+        let is_keyed = *query < packed::QUERIES_MAX && all.lead != BranchId::NONE;
         is_keyed.then(|| {
             let others = self.branches.rest(all);
-            let also = others.last().copied().and_then(NonZeroU32::new);
-            let waiting = Waiter { query: *query, also, below: None, trigger: (others.len() > 1).then_some(twig) };
-            IndexedTrigger { key: all.lead, waiting }
+            let also = others.last().and_then(|branch| NonZeroU32::new(branch.as_u32()));
+            let waiting = Waiter {
+                query: *query,
+                also,
+                below: BranchId::NONE,
+                trigger: (others.len() > 1).then_some(twig.as_u32()),
+            };
+            IndexedTrigger { condition: all.lead.as_u32(), waiting }
         })
     }
 }
@@ -103,6 +114,16 @@ impl QueryIndex {
         routes.into_iter().map(|route| self.insert_route(query, route, segment)).collect()
     }
 
+    /// Returns the route by which values lead to a query that is registered so, without what remains to be verified; `None`
+    /// if none do.
+    pub fn keyed_route(&self, registration: Registration) -> Option<Route> {
+        match registration {
+            Registration::Access(number) => self.access_route(number),
+            Registration::Trigger(number) => self.access_of_trigger(number).or_else(|| self.trigger_route(number)),
+            Registration::Item(..) | Registration::Twig(_) | Registration::Always => None,
+        }
+    }
+
     fn insert_route(&mut self, query: u32, route: Route, segment: Segment) -> Registration {
         let item = match route.action {
             Action::Accept => AcceptItem::Accept(query),
@@ -122,6 +143,12 @@ impl QueryIndex {
                 return Registration::Trigger(number);
             }
             Action::Access { entries, whole } => {
+                if let (Some(key), [access]) = (self.key_of_access(&entries), entries.as_slice()) {
+                    let trigger = self.trigger_of_access(query, &key, access, whole);
+                    let number = self.triggers.insert(trigger);
+                    self.settle(number, &route.path, segment);
+                    return Registration::Trigger(number);
+                }
                 return Registration::Access(self.insert_access(query, &route.path, &entries, whole, segment));
             }
             Action::Always => {
@@ -139,7 +166,7 @@ impl QueryIndex {
     }
 
     /// Lets a twig wait where a path accepts.
-    fn settle_twig(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
+    fn settle_twig(&mut self, number: TwigId, path: &[LinearStep], segment: Segment) {
         let nfa = &mut self.paths_mut(segment).nfa;
         let state = nfa.state_of(path);
         let item = nfa.insert_item(state, AcceptItem::Twig(number));
@@ -149,13 +176,13 @@ impl QueryIndex {
     }
 
     /// Returns where a twig waits.
-    fn home_of_twig(&self, number: u32) -> Option<(Segment, ItemId)> {
+    fn home_of_twig(&self, number: TwigId) -> Option<(Segment, ItemId)> {
         let home = self.twigs.get(number)?.home;
         Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, ItemId::from_u32(home & !RECENT)))
     }
 
     /// Lets a trigger wait where a path accepts.
-    fn settle(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
+    fn settle(&mut self, number: TriggerId, path: &[LinearStep], segment: Segment) {
         let is_keyed = self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed);
         // Trigger tables are looked up at each element, so an addition to one invalidates no cache.
         let joins_main = is_keyed
@@ -170,18 +197,18 @@ impl QueryIndex {
         let paths = self.paths_mut(segment);
         let item = paths.nfa.insert_item(state, AcceptItem::Trigger(number));
         if is_keyed {
-            *paths.keyed_counts.entry(state).or_default() += 1;
+            *paths.keyed_counts.value_mut(state) += 1;
         }
         self.set_home(number, TriggerHome::Item(segment, item));
     }
 
-    fn set_home(&mut self, number: u32, home: TriggerHome) {
+    fn set_home(&mut self, number: TriggerId, home: TriggerHome) {
         if let Some(trigger) = self.triggers.get_mut(number) {
             trigger.home = home;
         }
     }
 
-    fn join_trigger_table(&mut self, number: u32, segment: Segment, state: StateId) {
+    fn join_trigger_table(&mut self, number: TriggerId, segment: Segment, state: StateId) {
         if !self.paths(segment).trigger_tables.contains_key(&state) {
             self.build_trigger_table(segment, state);
         }
@@ -190,16 +217,16 @@ impl QueryIndex {
         let paths = self.paths_mut(segment);
         paths.nfa.attach(state);
         if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
-            table.insert(entry);
+            Arc::make_mut(table).insert(entry);
         }
     }
 
     /// Creates the trigger table of a state, and moves the keyed triggers that wait there as items into it.
     fn build_trigger_table(&mut self, segment: Segment, state: StateId) {
         let paths = self.paths_mut(segment);
-        paths.trigger_tables.insert(state, TriggerTable::default());
+        paths.trigger_tables.insert(state, Arc::new(TriggerTable::default()));
         paths.keyed_counts.remove(&state);
-        let waiting: Vec<u32> = self
+        let waiting: Vec<TriggerId> = self
             .paths(segment)
             .nfa
             .items(state)
@@ -221,7 +248,7 @@ impl QueryIndex {
     }
 
     /// Removes a trigger from where it waits. Returns the path that it waited on.
-    fn unsettle(&mut self, number: u32) -> Option<Vec<LinearStep>> {
+    fn unsettle(&mut self, number: TriggerId) -> Option<Vec<LinearStep>> {
         let trigger = self.triggers.get(number)?;
         let is_keyed = trigger.is_keyed();
         let home = trigger.home;
@@ -243,7 +270,7 @@ impl QueryIndex {
                 let paths = self.paths_mut(segment);
                 let path = paths.nfa.path_of(state);
                 if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
-                    table.remove(entry);
+                    Arc::make_mut(table).remove(entry);
                     if table.is_empty() {
                         paths.trigger_tables.remove(&state);
                     }
@@ -254,7 +281,7 @@ impl QueryIndex {
         }
     }
 
-    fn remove_trigger(&mut self, number: u32) {
+    fn remove_trigger(&mut self, number: TriggerId) {
         self.unsettle(number);
         self.release_trigger(number);
     }
@@ -299,7 +326,7 @@ impl QueryIndex {
             }
             Registration::Trigger(number) => {
                 let asks_structure =
-                    |trigger: &CompiledTrigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
+                    |trigger: &CompiledTrigger| trigger.rest.as_ref().is_some_and(|rest| !rest.structures.is_empty());
                 // A trigger that was added to a table of the main segment is there already, but its structural conditions
                 // may not have been split into branches.
                 if (self.is_cheap_to_remove(registration) || self.triggers.get(number).is_some_and(asks_structure))
@@ -318,7 +345,7 @@ impl QueryIndex {
         }
     }
 
-    fn insert_twig(&mut self, query: u32, condition: Expr, segment: Segment) -> u32 {
+    fn insert_twig(&mut self, query: u32, condition: Expr, segment: Segment) -> TwigId {
         let branches = if segment == Segment::Main { self.branches.acquire(&condition) } else { None };
         let condition = match branches {
             Some(all) => TwigCondition::Branches(all),
@@ -332,7 +359,7 @@ impl QueryIndex {
 
     /// Splits the condition of a twig into branches, if possible. Only for the main segment: new branches invalidate what
     /// matchers know of shapes.
-    fn split_twig(&mut self, twig: u32) {
+    fn split_twig(&mut self, twig: TwigId) {
         let Some(Twig { condition, .. }) = self.twigs.get_mut(twig) else { return };
         if let TwigCondition::Expr(evaluated) = condition
             && let Some(all) = self.branches.acquire(&evaluated.0)
@@ -341,7 +368,7 @@ impl QueryIndex {
         }
     }
 
-    fn remove_twig(&mut self, twig: u32) {
+    fn remove_twig(&mut self, twig: TwigId) {
         if let Some((segment, item)) = self.home_of_twig(twig) {
             self.paths_mut(segment).nfa.remove(item);
         }

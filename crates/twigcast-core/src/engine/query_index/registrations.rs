@@ -1,15 +1,17 @@
 //! The registrations of queries: their parts, and where they wait.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
-use crate::access::entry::{AccessEntry, ConditionId};
+use crate::access::entry::AccessEntry;
 use crate::access::table::AccessTable;
 use crate::automaton::nfa::{AcceptItem, Nfa};
-use crate::ids::{ItemId, StateId, StructuralConditionId};
+use crate::ids::{AccessId, AtomId, BranchId, ConditionId, ItemId, StateId, StructuralConditionId, TriggerId, TwigId};
 use crate::plan::Distance;
-use crate::predicate::packed::{self, AtomId};
+use crate::predicate::packed;
 use crate::predicate::trigger_table::TriggerTable;
-use crate::twig::branches::BranchId;
+use crate::util::cow_map::CowMap;
 
 /// The two parts of the index, as in an LSM tree.
 ///
@@ -29,11 +31,11 @@ pub enum Registration {
     /// An item of an NFA (see [`Nfa::insert_item`]).
     Item(Segment, ItemId, AcceptItem),
     /// A trigger, wherever it waits.
-    Trigger(u32),
+    Trigger(TriggerId),
     /// A twig, wherever it waits.
-    Twig(u32),
+    Twig(TwigId),
     /// Accesses of one path, wherever they wait.
-    Access(u32),
+    Access(AccessId),
     /// An entry in the list of queries that are evaluated on each message.
     Always,
 }
@@ -49,13 +51,13 @@ pub struct PathIndex {
     /// The NFA of the paths.
     pub nfa: Nfa,
     /// The trigger tables of states where many keyed triggers wait.
-    pub trigger_tables: FxHashMap<StateId, TriggerTable>,
+    pub trigger_tables: FxHashMap<StateId, Arc<TriggerTable>>,
     /// The accesses that wait at states, by the tests that lead to them.
-    pub access_tables: FxHashMap<StateId, AccessTable>,
+    pub access_tables: FxHashMap<StateId, Arc<AccessTable>>,
     /// The number of entries of accesses that wait as items at each state.
-    pub(super) access_counts: FxHashMap<StateId, usize>,
+    pub(super) access_counts: CowMap<StateId, usize>,
     /// The number of keyed triggers that wait as items at each state.
-    pub(super) keyed_counts: FxHashMap<StateId, u32>,
+    pub(super) keyed_counts: CowMap<StateId, u32>,
 }
 
 impl PathIndex {
@@ -110,6 +112,11 @@ impl CompiledTrigger {
         self.query < packed::QUERIES_MAX && self.key.1 < packed::ATOMS_MAX
     }
 
+    /// Returns `true` if more than look-ups decides the trigger, so that a query that is set aside is not to be tested.
+    pub fn is_evaluated(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| !rest.structures.is_empty() || rest.residual != ConditionId::NONE)
+    }
+
     /// Returns `true` if the whole expression is evaluated once all tests hold.
     pub fn asks_whole(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.whole)
@@ -117,14 +124,16 @@ impl CompiledTrigger {
 }
 
 /// The tests of a [`Verify`](crate::plan::Verify) that few triggers need.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RemainingTests {
     /// Further value conditions.
     pub also: Box<[(Distance, AtomId)]>,
     /// Further branches that must hold at the element.
     pub below: Box<[BranchId]>,
     /// Structural conditions of the element or an ancestor.
-    pub shapes: Box<[(Distance, StructuralConditionId)]>,
+    pub structures: Box<[(Distance, StructuralConditionId)]>,
+    /// A condition on the element, of an access that waits as a trigger; [`ConditionId::NONE`]: none.
+    pub residual: ConditionId,
     /// The whole expression is evaluated, see [`Verify::whole`](crate::plan::Verify::whole).
     pub whole: bool,
 }
@@ -132,8 +141,8 @@ pub struct RemainingTests {
 impl RemainingTests {
     /// Returns `true` if there are no tests.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { also, below, shapes, whole } = self;
-        also.is_empty() && below.is_empty() && shapes.is_empty() && !whole
+        let Self { also, below, structures, residual, whole } = self;
+        also.is_empty() && below.is_empty() && structures.is_empty() && *residual == ConditionId::NONE && !whole
     }
 }
 

@@ -5,21 +5,24 @@ use std::marker::PhantomData;
 use crate::ids::TableId;
 use crate::util::chunked::Chunked;
 
+/// Entries in a chunk: fewer than in other tables, since what entries hold is copied with a chunk one by one.
+const CHUNK: usize = 1 << 9;
+
 /// A table with holes: entries keep their id while others come and go. The id of a removed entry is used again.
 #[derive(Clone, Debug)]
 pub struct Slab<T, Id = u32> {
-    entries: Chunked<Option<T>>,
-    free: Vec<u32>,
+    entries: Chunked<Option<T>, CHUNK>,
+    free: Chunked<u32>,
     id: PhantomData<Id>,
 }
 
 impl<T, Id> Default for Slab<T, Id> {
     fn default() -> Self {
-        Self { entries: Chunked::default(), free: Vec::new(), id: PhantomData }
+        Self { entries: Chunked::default(), free: Chunked::default(), id: PhantomData }
     }
 }
 
-impl<T, Id: TableId> Slab<T, Id> {
+impl<T: Clone, Id: TableId> Slab<T, Id> {
     /// Adds an entry and returns its id.
     pub fn insert(&mut self, entry: T) -> Id {
         match self.free.pop() {
@@ -61,7 +64,7 @@ impl<T, Id: TableId> Slab<T, Id> {
 
     /// Returns the size of the table itself in bytes.
     pub fn bytes(&self) -> usize {
-        self.entries.bytes() + self.free.capacity() * size_of::<u32>()
+        self.entries.bytes() + self.free.bytes()
     }
 
     /// Returns the number of entries.

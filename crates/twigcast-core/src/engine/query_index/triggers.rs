@@ -4,13 +4,17 @@ use std::num::NonZeroU32;
 
 use super::QueryIndex;
 use super::registrations::{CompiledTrigger, RemainingTests, TriggerHome};
-use crate::plan::{Distance, ValueCondition, Verify};
-use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::ids::{AtomId, BranchId, ConditionId, TriggerId};
+use crate::plan::{Access, Action, ConditionValue, Distance, Route, ValueCondition, ValueTest, Verify};
+use crate::predicate::packed::{self, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
+
+/// Accesses wait as triggers as long as there is at most one for so many triggers.
+const TRIGGERS_FOR_ACCESS: usize = 16;
 
 impl QueryIndex {
     /// Returns the packed value condition of a trigger and its waiter; `None` if it is not looked up.
-    pub(super) fn keyed_trigger(&self, trigger: u32, entry: &CompiledTrigger) -> Option<IndexedTrigger> {
+    pub(super) fn keyed_trigger(&self, trigger: TriggerId, entry: &CompiledTrigger) -> Option<IndexedTrigger> {
         if !entry.is_keyed() {
             return None;
         }
@@ -19,8 +23,11 @@ impl QueryIndex {
         let also = entry.also.filter(|&(_, atom)| atom < packed::ATOMS_MAX);
         let also = also.and_then(|(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
         let remains = entry.rest.is_some() || also.is_some() != entry.also.is_some();
-        let (query, below) = (entry.query, NonZeroU32::new(entry.below));
-        Some(IndexedTrigger { key, waiting: Waiter { query, also, below, trigger: remains.then_some(trigger) } })
+        let &CompiledTrigger { query, below, .. } = entry;
+        Some(IndexedTrigger {
+            condition: key,
+            waiting: Waiter { query, also, below, trigger: remains.then_some(trigger.as_u32()) },
+        })
     }
 
     fn pack(&self, distance: Distance, atom: AtomId) -> PackedCondition {
@@ -39,11 +46,56 @@ impl QueryIndex {
         let mut also = also.into_iter();
         let first = also.next();
         let also = also.collect();
-        let shapes =
-            verify.shapes.iter().map(|(distance, expr)| (*distance, self.shared.structures.acquire(expr))).collect();
-        let rest = RemainingTests { also, below: Box::default(), shapes, whole: verify.whole };
+        let structures = verify
+            .structures
+            .iter()
+            .map(|(distance, expr)| (*distance, self.shared.structures.acquire(expr)))
+            .collect();
+        let (below, residual) = (Box::default(), ConditionId::NONE);
+        let rest = RemainingTests { also, below, structures, residual, whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
-        CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
+        CompiledTrigger { query, key, also: first, below: BranchId::NONE, rest, home: TriggerHome::Unregistered }
+    }
+
+    /// Returns the key under which an access may wait as a trigger; `None` if it has to wait by its test.
+    ///
+    /// Where nearly all queries are decided by triggers, the values of each element are looked up for these in any case, and a
+    /// few accesses more cost nothing there. Where there are more of them, tables of accesses verify what they share once.
+    pub(super) fn key_of_access(&self, entries: &[Access]) -> Option<ConditionValue> {
+        let [Access { test: Some(test), residual: Some(_) }] = entries else { return None };
+        let waiting = self.accesses.len() + self.accesses_as_triggers;
+        (waiting < self.triggers.len() / TRIGGERS_FOR_ACCESS).then(|| test.as_key())?
+    }
+
+    /// Compiles a trigger of an access, which waits nowhere yet.
+    pub(super) fn trigger_of_access(
+        &mut self,
+        query: u32,
+        key: &ConditionValue,
+        access: &Access,
+        whole: bool,
+    ) -> CompiledTrigger {
+        self.accesses_as_triggers += 1;
+        let key = (Distance::Up(0), self.atoms.acquire(key));
+        self.shared.begin_query(query);
+        let residual = access.residual.as_ref().map_or(ConditionId::NONE, |residual| self.shared.acquire(residual));
+        let (also, below, structures) = (Box::default(), Box::default(), Box::default());
+        let rest = Some(Box::new(RemainingTests { also, below, structures, residual, whole }));
+        CompiledTrigger { query, key, also: None, below: BranchId::NONE, rest, home: TriggerHome::Unregistered }
+    }
+
+    /// Returns a trigger as the access that it was made of, whose residual is left out; `None` if it was made of none.
+    pub(super) fn access_of_trigger(&self, number: TriggerId) -> Option<Route> {
+        let trigger = self.triggers.get(number)?;
+        let rest = trigger.rest.as_ref().filter(|rest| rest.residual != ConditionId::NONE)?;
+        let (segment, state) = match trigger.home {
+            TriggerHome::Item(segment, item) => (segment, self.paths(segment).nfa.state_of_item(item)),
+            TriggerHome::TriggerTable(segment, state) => (segment, state),
+            TriggerHome::Unregistered => return None,
+        };
+        let test = self.atoms.value(trigger.key.1).and_then(ValueTest::of_key);
+        let action = Action::Access { entries: vec![Access { test, residual: None }], whole: rest.whole };
+        Some(Route { path: self.paths(segment).nfa.path_of(state), action })
     }
 
     /// Puts the value condition of the element itself first that the fewest triggers have.
@@ -60,15 +112,29 @@ impl QueryIndex {
         }
     }
 
+    /// Returns a trigger as a route, of which only the first value condition is left.
+    pub(super) fn trigger_route(&self, number: TriggerId) -> Option<Route> {
+        let trigger = self.triggers.get(number)?;
+        let (segment, state) = match trigger.home {
+            TriggerHome::Item(segment, item) => (segment, self.paths(segment).nfa.state_of_item(item)),
+            TriggerHome::TriggerTable(segment, state) => (segment, state),
+            TriggerHome::Unregistered => return None,
+        };
+        let (distance, atom) = trigger.key;
+        let key = ValueCondition { distance, value: self.atoms.value(atom)?.clone() };
+        let verify = Verify { whole: trigger.asks_whole(), ..Verify::default() };
+        Some(Route { path: self.paths(segment).nfa.path_of(state), action: Action::Trigger { key, verify } })
+    }
+
     /// Splits the structural conditions of a trigger's element into branches, if possible. Only for the main segment; see
     /// [`Self::split_twig`].
-    pub(super) fn split_trigger(&mut self, number: u32) {
+    pub(super) fn split_trigger(&mut self, number: TriggerId) {
         let Self { triggers, shared, branches, .. } = self;
         let conditions = &mut shared.structures;
         let Some(trigger) = triggers.get_mut(number) else { return };
         let Some(rest) = trigger.rest.as_deref_mut() else { return };
         let (mut kept, mut below) = (Vec::new(), rest.below.to_vec());
-        for &(distance, id) in &rest.shapes {
+        for &(distance, id) in &rest.structures {
             let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
             match expr.and_then(|expr| branches.acquire(expr)) {
                 Some(all) => {
@@ -78,33 +144,36 @@ impl QueryIndex {
                 None => kept.push((distance, id)),
             }
         }
-        if kept.len() == rest.shapes.len() {
+        if kept.len() == rest.structures.len() {
             return;
         }
         // The branch with the largest id is likely to be the rarest.
-        below.extend((trigger.below != 0).then_some(trigger.below));
+        below.extend((trigger.below != BranchId::NONE).then_some(trigger.below));
         below.sort_unstable();
-        trigger.below = below.pop().unwrap_or(0);
-        (rest.shapes, rest.below) = (kept.into(), below.into());
+        trigger.below = below.pop().unwrap_or(BranchId::NONE);
+        (rest.structures, rest.below) = (kept.into(), below.into());
         if rest.is_empty() {
             trigger.rest = None;
         }
     }
 
     /// Removes a trigger that waits nowhere any more, and ends its uses.
-    pub(super) fn release_trigger(&mut self, number: u32) {
+    pub(super) fn release_trigger(&mut self, number: TriggerId) {
         let Some(trigger) = self.triggers.remove(number) else { return };
         self.atoms.release(trigger.key.1);
         if let Some((_, atom)) = trigger.also {
             self.atoms.release(atom);
         }
-        if trigger.below != 0 {
+        if trigger.below != BranchId::NONE {
             self.branches.release_one(trigger.below);
         }
         if let Some(rest) = trigger.rest {
             rest.also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
             rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
-            rest.shapes.iter().for_each(|&(_, condition)| self.shared.structures.release(condition));
+            rest.structures.iter().for_each(|&(_, condition)| self.shared.structures.release(condition));
+            self.accesses_as_triggers -= usize::from(rest.residual != ConditionId::NONE);
+            self.shared.begin_query(trigger.query);
+            self.shared.release(rest.residual);
         }
     }
 }

@@ -6,14 +6,11 @@ use crate::engine::query_index::Slab;
 use crate::engine::query_set::QuerySet;
 use crate::engine::{Engine, Matcher, QueryContext};
 use crate::error::{MessageError, QueryError};
-use crate::ids::{ConjunctionId, RouteLabelSetId};
+use crate::ids::{ConjunctionId, RouteLabel, RouteLabelSetId};
 use crate::limits::Limits;
 
-/// A label of conjunctions: a small number that the caller chooses.
-pub type RouteLabel = u32;
-
 /// A conjunction of paths.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Conjunction {
     /// Its paths, as queries of the engine. It waits at the first.
     pub(super) paths: Box<[u32]>,
@@ -21,7 +18,7 @@ pub(super) struct Conjunction {
 }
 
 /// A set of labels that conjunctions have in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RouteLabelSet {
     pub(super) labels: Box<[RouteLabel]>,
     /// The number of conjunctions that have the labels.
@@ -47,7 +44,7 @@ impl RouteLabelSets {
         labels.sort_unstable();
         labels.dedup();
         let labels = labels.into_boxed_slice();
-        let bound = labels.last().map_or(0, |&label| label as usize + 1);
+        let bound = labels.last().map_or(0, |&label| label.index() + 1);
         self.label_bound = self.label_bound.max(bound);
         let id = match self.ids_by_labels.get(&labels) {
             Some(&id) => id,
@@ -140,10 +137,10 @@ impl ConjunctionIndex {
         self.engine.collect_vocabulary_if_due();
         let mut held = Vec::with_capacity(paths.len());
         for (index, (text, context)) in paths.iter().enumerate() {
-            let context = self.engine.registry.intern_context(context);
+            let context = self.engine.subscription_table.intern_context(context);
             match self.engine.query_for(text, context) {
                 Ok(query) => {
-                    self.engine.registry.hold(query);
+                    self.engine.subscription_table.hold(query);
                     held.push(query);
                 }
                 Err(error) => {
@@ -153,7 +150,7 @@ impl ConjunctionIndex {
             }
         }
         self.count_change();
-        if let Some(rarest) = (0..held.len()).min_by_key(|&index| self.engine.registry.uses(held[index])) {
+        if let Some(rarest) = (0..held.len()).min_by_key(|&index| self.engine.subscription_table.uses(held[index])) {
             held.swap(0, rarest);
         }
         let labels = self.label_sets.acquire(labels, &held);
@@ -200,7 +197,7 @@ impl ConjunctionIndex {
     }
 
     fn release_path(&mut self, path: u32) {
-        if self.engine.registry.release(path) {
+        if self.engine.subscription_table.release(path) {
             self.engine.retire(path);
         }
     }

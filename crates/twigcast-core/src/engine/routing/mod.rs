@@ -8,5 +8,5 @@
 mod conjunctions;
 mod target_run;
 
-pub use conjunctions::{ConjunctionIndex, RouteLabel};
+pub use conjunctions::ConjunctionIndex;
 pub use target_run::{TARGETS_MAX, Targets};

@@ -5,13 +5,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::conjunctions::{ConjunctionIndex, RouteLabel, RouteLabelSet};
+use super::conjunctions::{ConjunctionIndex, RouteLabelSet};
 use crate::engine::Matcher;
 use crate::engine::decide::Decisions;
 use crate::engine::early_stop::{MatchObserver, ObserverNote};
 use crate::engine::query_set::QuerySet;
 use crate::error::MessageError;
-use crate::ids::{ConjunctionId, RouteLabelSetId};
+use crate::ids::{ConjunctionId, RouteLabel, RouteLabelSetId};
 use crate::stream::dictionary::Dictionary;
 
 /// Targets of one message, as bits.
@@ -23,7 +23,7 @@ pub const TARGETS_MAX: u32 = Targets::BITS;
 /// With more label sets than this, paths that lead to no missing target are not told apart from others: that would cost
 /// more than it saves.
 const PRUNED_SETS_MAX: usize = 64;
-/// Up to this many elements, [`MatchObserver::has_enough`] is asked after each; from then on after some.
+/// Up to this many elements, [`MatchObserver::is_satisfied_by_decisions`] is asked after each; from then on after some.
 const POLLED_EACH_MAX: usize = 4;
 /// After which elements it is asked then: those whose number has none of these bits.
 const POLL_MASK: usize = 31;
@@ -65,11 +65,11 @@ impl<'a> TargetRun<'a> {
     fn new(index: &'a ConjunctionIndex, labels: &[(RouteLabel, u32)]) -> Self {
         let mut by_label = vec![0; index.label_sets.label_bound];
         for &(label, target) in labels {
-            if let Some(targets) = by_label.get_mut(label as usize) {
+            if let Some(targets) = by_label.get_mut(label.index()) {
                 *targets |= if target < TARGETS_MAX { 1 << target } else { 0 };
             }
         }
-        let targets_of = |set: &RouteLabelSet| set.labels.iter().fold(0, |all, &label| all | by_label[label as usize]);
+        let targets_of = |set: &RouteLabelSet| set.labels.iter().fold(0, |all, &label| all | by_label[label.index()]);
         let targets_of_set: Vec<Targets> = index.label_sets.sets.slots().map(|set| set.map_or(0, targets_of)).collect();
         let mut run = Self {
             index,
@@ -93,7 +93,7 @@ impl<'a> TargetRun<'a> {
         run
     }
 
-    /// Notes that a conjunction with these labels holds.
+    /// Adds the targets of a conjunction that holds and has these labels.
     fn reach(&mut self, labels: RouteLabelSetId) {
         let targets = self.targets_of_set[labels.index()] & self.missing;
         if targets != 0 {
@@ -232,7 +232,7 @@ impl MatchObserver for TargetRun<'_> {
         self.missing == 0
     }
 
-    fn has_enough_results(&mut self) -> bool {
+    fn is_satisfied_by_matches(&mut self) -> bool {
         if std::mem::take(&mut self.has_new_matches) {
             self.test_incomplete();
         }
@@ -243,7 +243,7 @@ impl MatchObserver for TargetRun<'_> {
         (self.index.engine.identity, self.index.changes)
     }
 
-    fn has_enough(&mut self, decisions: &mut Decisions) -> bool {
+    fn is_satisfied_by_decisions(&mut self, decisions: &mut Decisions) -> bool {
         self.update(decisions);
         self.missing == 0
     }
@@ -264,7 +264,7 @@ impl ConjunctionIndex {
         let mut run = TargetRun::new(self, labels);
         if !run.is_satisfied() {
             self.engine.catch_up(matcher);
-            matcher.scan(&self.engine, source, self.engine.needs.record_options())?;
+            matcher.scan(&self.engine, source, self.engine.needs.scan_options())?;
             self.engine.warm.store(true, Ordering::Relaxed);
             matcher.run_watched(&self.engine, source, &mut run);
             run.update(matcher.decisions_mut());
@@ -289,7 +289,7 @@ impl ConjunctionIndex {
         if !run.is_satisfied() {
             self.engine.catch_up(matcher);
             self.engine.warm.store(true, Ordering::Relaxed);
-            let options = self.engine.needs.record_options();
+            let options = self.engine.needs.scan_options();
             matcher.run_stream_watched(&self.engine, (stream, dictionary), options, &mut run)?;
         }
         Ok(run.reached)

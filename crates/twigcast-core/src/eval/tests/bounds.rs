@@ -241,7 +241,7 @@ fn positions_of_many_siblings_are_found_once() {
     for node in 2..2_002 {
         evaluator.predicates_hold(last_step(&case.expr), node).expect("no budget");
     }
-    assert!(evaluator.visits() < 10_000, "{} visits", evaluator.visits());
+    assert!(evaluator.visits() < 30_000, "{} visits", evaluator.visits());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::eval::{Context, Evaluator, NodeRef, Value};
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::{Dialect, ParseOptions, Query, parse};
-use crate::scan::{RecordOptions, Scanner};
+use crate::scan::{ScanOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// Prefixes of the queries in these tests.
@@ -25,6 +25,7 @@ fn answer(xml: &str, query: &str) -> String {
         Value::Boolean(truth) => truth.to_string(),
         Value::Number(number) => crate::util::number::format(number).into_owned(),
         Value::String(text) => text.into_owned(),
+        Value::Temporal(temporal) => temporal.to_string(),
         Value::Nodes(nodes) => {
             let count = evaluator.count(expr, Context::DOCUMENT).expect(query);
             assert_eq!(count, nodes.len(), "{query}: count and nodes agree");
@@ -39,8 +40,8 @@ fn shown(evaluator: &Evaluator<'_>, node: NodeRef) -> String {
     let value = evaluator.string_value(node).expect("no budget");
     match (node, evaluator.qualified_name(node)) {
         (NodeRef::Node(0), _) => "/".to_owned(),
-        (NodeRef::Node(_), "") => format!("{:?}", &*value),
-        (NodeRef::Node(_), name) => name.to_owned(),
+        (NodeRef::Node(_) | NodeRef::Value(_), "") => format!("{:?}", &*value),
+        (NodeRef::Node(_) | NodeRef::Value(_), name) => name.to_owned(),
         (NodeRef::Attribute(_), name) => format!("@{name}={value}"),
         (NodeRef::Namespace { .. }, prefix) => format!("{prefix}->{value}"),
     }
@@ -58,14 +59,14 @@ impl Case {
     fn new(xml: &str, query: &str) -> Self {
         let limits = Limits { depth_max: usize::MAX, ..Limits::default() };
         let mut vocabulary = Vocabulary::new();
-        let options = ParseOptions { namespaces: &NAMESPACES, dialect: Dialect::XPath, limits: &limits };
+        let options = ParseOptions::new(&NAMESPACES, Dialect::XPath, &limits);
         let expr = match parse(query, &options, &mut vocabulary) {
             Ok(Query::XPath(expr)) => expr,
             other => panic!("{query}: {other:?}"),
         };
         let mut document = Document::default();
         Scanner::new()
-            .scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
+            .scan(xml.as_bytes(), &vocabulary, &limits, ScanOptions::ALL, &mut document)
             .unwrap_or_else(|error| panic!("{xml}: {error}"));
         Self { vocabulary, expr, document, source: xml.to_owned() }
     }

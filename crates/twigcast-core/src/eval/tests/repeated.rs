@@ -4,49 +4,22 @@
 use super::Case;
 use crate::document::Document;
 use crate::eval::{Evaluator, NodeRef};
+use crate::ids::AttributeId;
+use crate::query::ast::Axis;
 use crate::query::ast::{Expr, Step};
-
-/// A linear congruential generator, so that a failing case is a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn pick<'t>(&mut self, choices: &[&'t str]) -> &'t str {
-        choices[self.below(choices.len())]
-    }
-}
-
-const AXES: [&str; 13] = [
-    "child",
-    "descendant",
-    "descendant-or-self",
-    "self",
-    "parent",
-    "ancestor",
-    "ancestor-or-self",
-    "following",
-    "preceding",
-    "following-sibling",
-    "preceding-sibling",
-    "attribute",
-    "namespace",
-];
+use crate::testing::Random;
 
 fn document(random: &mut Random, text: &mut String, depth: usize) {
     for _ in 0..random.below(if depth < 2 { 5 } else { 3 }) {
         match random.below(9) {
-            0 => *text += random.pick(&["1", "2", "17", "x", "1.5", " ", "ß€", "&amp;x"]),
-            1 => *text += random.pick(&["<!--1-->", "<?i 2?>", "<?q x?>"]),
+            0 => *text += random.one(&["1", "2", "17", "x", "1.5", " ", "ß€", "&amp;x"]),
+            1 => *text += random.one(&["<!--1-->", "<?i 2?>", "<?q x?>"]),
             _ => {
-                let name = random.pick(&["a", "a", "b", "c"]);
+                let name = random.one(&["a", "a", "b", "c"]);
                 *text += &format!("<{name}");
                 for attribute in ["x", "y", "xml:id", "xml:lang", "xmlns:p"] {
                     if random.below(4) == 0 {
-                        *text += &format!(" {attribute}='{}'", random.pick(&["1", "2", "3", "x", "en"]));
+                        *text += &format!(" {attribute}='{}'", random.one(&["1", "2", "3", "x", "en"]));
                     }
                 }
                 *text += ">";
@@ -60,11 +33,11 @@ fn document(random: &mut Random, text: &mut String, depth: usize) {
 }
 
 fn test(random: &mut Random) -> &'static str {
-    random.pick(&["a", "b", "c", "*", "node()", "x", "text()", "q", "*", "comment()", "processing-instruction('i')"])
+    random.one(&["a", "b", "c", "*", "node()", "x", "text()", "q", "*", "comment()", "processing-instruction('i')"])
 }
 
 fn path(random: &mut Random, depth: usize) -> String {
-    let mut path = random.pick(&["", "", "", "", "", "/", "//", ".//", "../", "../"]).to_owned();
+    let mut path = random.one(&["", "", "", "", "", "/", "//", ".//", "../", "../"]).to_owned();
     if random.below(12) == 0 {
         path = format!("({} | {})", self::path(random, depth), self::path(random, depth)) + &predicates(random, depth);
         if random.below(2) == 0 {
@@ -74,13 +47,13 @@ fn path(random: &mut Random, depth: usize) -> String {
     }
     for number in 0..1 + random.below(3) {
         if number > 0 {
-            path += random.pick(&["/", "/", "/", "//"]);
+            path += random.one(&["/", "/", "/", "//"]);
         }
         path += &match random.below(8) {
             0 => "..".to_owned(),
-            1 => format!("@{}", random.pick(&["x", "y", "*"])),
+            1 => format!("@{}", random.one(&["x", "y", "*"])),
             2 => format!("{}{}", test(random), predicates(random, depth)),
-            _ => format!("{}::{}{}", random.pick(&AXES), test(random), predicates(random, depth)),
+            _ => format!("{}::{}{}", random.one(&Axis::ALL).1, test(random), predicates(random, depth)),
         };
     }
     path
@@ -90,7 +63,7 @@ fn predicates(random: &mut Random, depth: usize) -> String {
     let mut all = String::new();
     while depth > 0 && random.below(3) == 0 {
         all += &match random.below(5) {
-            0 => format!("[{}]", random.pick(&["1", "2", "last()", "position() = last()", "position() < 3"])),
+            0 => format!("[{}]", random.one(&["1", "2", "last()", "position() = last()", "position() < 3"])),
             _ => format!("[{}]", boolean(random, depth - 1)),
         };
     }
@@ -99,9 +72,9 @@ fn predicates(random: &mut Random, depth: usize) -> String {
 
 fn text(random: &mut Random, depth: usize) -> String {
     match random.below(9) {
-        0 => format!("'{}'", random.pick(&["1", "2", "x", "", "en", "1x"])),
+        0 => format!("'{}'", random.one(&["1", "2", "x", "", "en", "1x"])),
         1 => format!("string({})", path(random, depth)),
-        2 => random.pick(&["string()", "name()", "local-name(..)", "normalize-space()"]).to_owned(),
+        2 => random.one(&["string()", "name()", "local-name(..)", "normalize-space()"]).to_owned(),
         3 => format!("concat({}, {})", path(random, depth), path(random, depth)),
         4 => format!("substring({}, 2, 3)", path(random, depth)),
         5 => format!("translate({}, '12', 'x')", path(random, depth)),
@@ -112,7 +85,7 @@ fn text(random: &mut Random, depth: usize) -> String {
 
 fn number(random: &mut Random, depth: usize) -> String {
     match random.below(7) {
-        0 => random.pick(&["0", "1", "2", "3"]).to_owned(),
+        0 => random.one(&["0", "1", "2", "3"]).to_owned(),
         1 | 2 => format!("count({})", path(random, depth)),
         3 => format!("sum({})", path(random, depth)),
         4 => format!("string-length({})", path(random, depth)),
@@ -122,20 +95,20 @@ fn number(random: &mut Random, depth: usize) -> String {
 }
 
 fn boolean(random: &mut Random, depth: usize) -> String {
-    let equality = random.pick(&["=", "!=", "="]);
-    let order = random.pick(&["=", "<", ">", "<=", ">=", "!="]);
+    let equality = random.one(&["=", "!=", "="]);
+    let order = random.one(&["=", "<", ">", "<=", ">=", "!="]);
     match random.below(16) {
         0 => format!("not({})", boolean(random, depth)),
         1 => format!("{} and {}", boolean(random, depth), boolean(random, depth)),
         2 => format!("{} or {}", boolean(random, depth), boolean(random, depth)),
-        3 | 4 => format!("{} {equality} '{}'", path(random, depth), random.pick(&["1", "2", "x", ""])),
-        5 | 6 => format!("{} {order} {}", path(random, depth), random.pick(&["1", "2", "3"])),
+        3 | 4 => format!("{} {equality} '{}'", path(random, depth), random.one(&["1", "2", "x", ""])),
+        5 | 6 => format!("{} {order} {}", path(random, depth), random.one(&["1", "2", "3"])),
         7 | 8 => format!("{} {order} {}", path(random, depth), path(random, depth)),
         9 => format!("contains({}, {})", path(random, depth), text(random, depth)),
-        10 => format!("starts-with({}, '{}')", path(random, depth), random.pick(&["1", "x", ""])),
+        10 => format!("starts-with({}, '{}')", path(random, depth), random.one(&["1", "x", ""])),
         11 => format!("{} {equality} {}", text(random, depth), text(random, depth)),
         12 => format!("{} {order} {}", number(random, depth), number(random, depth)),
-        13 => random.pick(&["lang('en')", "id('1')/@x", "id(@x)", "@x = id('2')/@y"]).to_owned(),
+        13 => random.one(&["lang('en')", "id('1')/@x", "id(@x)", "@x = id('2')/@y"]).to_owned(),
         _ => path(random, depth),
     }
 }
@@ -149,7 +122,7 @@ fn condition(expr: &Expr) -> &Expr {
 
 fn nodes(document: &Document) -> Vec<NodeRef> {
     let tree = (0..document.nodes.len() as u32).map(NodeRef::Node);
-    tree.chain((0..document.attributes.len() as u32).map(NodeRef::Attribute)).collect()
+    tree.chain((0..document.attributes.len()).map(AttributeId::new).map(NodeRef::Attribute)).collect()
 }
 
 /// An evaluator for which everything has become expensive.

@@ -177,7 +177,7 @@ struct AppendPosition<'a, 'b> {
     before: u64,
 }
 
-/// What a result is made of.
+/// The parts that a result is made of.
 #[derive(Clone, Copy, Debug)]
 struct ResultParts {
     constructor: ResultConstructorId,

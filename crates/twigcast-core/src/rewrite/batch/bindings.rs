@@ -91,7 +91,7 @@ impl MessageBindings {
         self.stack.branches_visited
     }
 
-    /// Returns by condition on how many messages it has held since [`Self::reserve`].
+    /// Returns, for each condition, the number of messages on which it has held since [`Self::reserve`].
     pub fn match_counts(&self) -> &[u32] {
         &self.match_counts
     }
@@ -210,7 +210,7 @@ impl MessageBindings {
         true
     }
 
-    /// Numbers the bindings of lists of several label paths, in document order.
+    /// Gives numbers to the bindings of lists of several label paths, in document order.
     fn number_bindings(&mut self, nodes: usize) {
         let has_own = |list: &&BindingListId| !self.is_ranked[list.index()];
         let lengths = self.active.iter().filter(has_own).map(|&list| self.number_of[list.index()].len());

@@ -1,4 +1,4 @@
-//! The queries of the catalog, laid out for lookup by the conditions that bindings satisfy.
+//! The batch queries, laid out for lookup by the conditions that bindings satisfy.
 //!
 //! A *condition* is a column that is compared with a constant, however the paths to the column are spelt. Queries with
 //! the same conditions lie next to each other. Queries with several conditions form trees: the root is the first
@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::{BindingColumnId, BindingConditionId, BindingListId, ComparedPathId, ConstantId};
 
-use super::catalog::{ConditionClass, QueryCatalog};
 use super::data_guide::PathResolution;
+use super::queries::{BatchQueries, ConditionClass};
 
 /// Entries of a [`ConditionMatrix`] at most: this many, and this many for each condition.
 const MATRIX_FREE: usize = 1 << 16;
@@ -127,7 +127,7 @@ type ConstructedQuery = (u32, u32);
 /// A query with several conditions, ascending: the conditions, the constructor and the query.
 type MultiConditionQuery = (Box<[BindingConditionId]>, u32, u32);
 
-/// The queries of the catalog, sorted by their conditions and constructors.
+/// The batch queries, sorted by their conditions and constructors.
 #[derive(Default)]
 struct SortedQueries {
     /// Binding list, constructor and query.
@@ -138,18 +138,18 @@ struct SortedQueries {
 }
 
 impl ConditionIndex {
-    /// Lays out the queries of the catalog. `match_count` returns on how many messages the condition of a class has
+    /// Lays out the batch queries. `match_count` returns on how many messages the condition of a class has
     /// held.
     pub fn of(
-        catalog: &QueryCatalog,
+        queries: &BatchQueries,
         resolution: &PathResolution,
         match_count: impl Fn(&ConditionClass) -> u32,
     ) -> Self {
         let mut index = Self::default();
-        index.number_conditions(catalog, resolution, match_count);
+        index.number_conditions(queries, resolution, match_count);
         let mut sorted = SortedQueries::default();
-        for (_, class) in catalog.classes.iter() {
-            index.sort_members(catalog, resolution, class, &mut sorted);
+        for (_, class) in queries.classes.iter() {
+            index.sort_members(queries, resolution, class, &mut sorted);
         }
         sorted.unconditional.sort_unstable();
         sorted.single.sort_unstable();
@@ -165,15 +165,15 @@ impl ConditionIndex {
         index
     }
 
-    /// Numbers the conditions, those that have held least often first.
+    /// Gives numbers to the conditions, those that have held least often first.
     fn number_conditions(
         &mut self,
-        catalog: &QueryCatalog,
+        queries: &BatchQueries,
         resolution: &PathResolution,
         match_count: impl Fn(&ConditionClass) -> u32,
     ) {
         let mut conditions: Vec<(u32, u64, BindingListId)> = Vec::new();
-        for (_, class) in catalog.classes.iter() {
+        for (_, class) in queries.classes.iter() {
             if let (Some(list), Some(column)) = (resolution.list_of(class.source), resolution.column_of(class.compared))
             {
                 conditions.push((match_count(class), condition_key(column, class.constant), list));
@@ -206,7 +206,7 @@ impl ConditionIndex {
 
     fn sort_members(
         &self,
-        catalog: &QueryCatalog,
+        queries: &BatchQueries,
         resolution: &PathResolution,
         class: &ConditionClass,
         sorted: &mut SortedQueries,
@@ -220,9 +220,9 @@ impl ConditionIndex {
         let Some(first) = self.condition(resolution, class) else { return };
         for member in &class.members {
             let constructor = resolution.constructor_of(member.plan);
-            let further = catalog.further.get(&member.query).into_iter().flatten();
+            let further = queries.further.get(&member.query).into_iter().flatten();
             let mut conditions = vec![first];
-            conditions.extend(further.filter_map(|&class| self.condition(resolution, catalog.classes.get(class)?)));
+            conditions.extend(further.filter_map(|&class| self.condition(resolution, queries.classes.get(class)?)));
             conditions.sort_unstable();
             conditions.dedup();
             match conditions[..] {
@@ -346,7 +346,7 @@ impl ConditionIndex {
         self.unconditional[list.index()]
     }
 
-    /// Returns members.
+    /// Returns the queries of a range.
     #[inline]
     pub fn members(&self, (start, end): MemberRange) -> &[IndexedQuery] {
         &self.members[start as usize..end as usize]

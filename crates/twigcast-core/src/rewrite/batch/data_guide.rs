@@ -17,9 +17,9 @@ use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 use super::super::program::family::SharedSkeleton;
-use super::catalog::QueryCatalog;
 use super::constructors::ResultConstructors;
 use super::linear_path::LinearPath;
+use super::queries::BatchQueries;
 
 /// The label path of the document node.
 pub(super) const ROOT: GuideNodeId = GuideNodeId::from_u32(0);
@@ -34,7 +34,7 @@ const RESOLUTION_STEPS_MAX: usize = 1 << 24;
 /// Label paths of lists and targets of columns at most, for the same reason.
 const RESOLUTION_SIZE_MAX: usize = 1 << 21;
 
-/// What is left of the limits of one resolution.
+/// The rest of the limits of one resolution.
 struct ResolutionBudget {
     steps: usize,
     size: usize,
@@ -224,10 +224,10 @@ impl ColumnStrands {
     }
 }
 
-/// What columns are equal by.
+/// The key of a column: equal columns have equal keys.
 type ColumnKey = (BindingListId, Option<NameTest>, Box<[RelativeTarget]>);
 
-/// What constructors are equal by.
+/// The key of a constructor: equal constructors have equal keys.
 type ConstructorKey = (BindingListId, SkeletonId, Box<[BindingColumnId]>);
 
 /// A skeleton with its columns.
@@ -239,7 +239,7 @@ pub(super) struct BindingList {
     pub labels: Box<[GuideNodeId]>,
 }
 
-/// The lists, columns and constructors that the catalog has on the label paths of a data guide.
+/// The lists, columns and constructors that the batch queries have on the label paths of a data guide.
 #[derive(Debug, Default)]
 pub(super) struct PathResolution {
     pub lists: Vec<BindingList>,
@@ -261,15 +261,15 @@ pub(super) struct PathResolution {
 }
 
 impl PathResolution {
-    /// Resolves the paths of the catalog. Returns `None` if that exceeds the limits.
-    pub fn of(catalog: &QueryCatalog, guide: &DataGuide) -> Option<Self> {
+    /// Resolves the paths of the batch queries. Returns `None` if that exceeds the limits.
+    pub fn of(queries: &BatchQueries, guide: &DataGuide) -> Option<Self> {
         let mut left = ResolutionBudget { steps: RESOLUTION_STEPS_MAX, size: RESOLUTION_SIZE_MAX };
         let mut resolution = Self { lists_of_label: vec![Vec::new(); guide.len()], ..Self::default() };
         resolution.readings.resize_with(guide.len(), Vec::new);
         resolution.returned.resize(guide.len(), (0, 0));
-        resolution.resolve_lists(catalog, guide, &mut left)?;
-        resolution.resolve_columns(catalog, guide, &mut left)?;
-        resolution.add_constructors(catalog);
+        resolution.resolve_lists(queries, guide, &mut left)?;
+        resolution.resolve_columns(queries, guide, &mut left)?;
+        resolution.add_constructors(queries);
         Some(resolution)
     }
 
@@ -288,17 +288,17 @@ impl PathResolution {
         self.constructor_of[plan.index()]
     }
 
-    /// Returns `true` if the parts of the catalog have the same ids in another resolution.
+    /// Returns `true` if the parts of the batch queries have the same ids in another resolution.
     pub fn has_same_ids(&self, other: &Self) -> bool {
         self.list_of_source == other.list_of_source
             && self.column_of == other.column_of
             && self.constructor_of == other.constructor_of
     }
 
-    fn resolve_lists(&mut self, catalog: &QueryCatalog, guide: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
-        self.list_of_source = vec![BindingListId::ABSENT; catalog.sources.bound()];
+    fn resolve_lists(&mut self, queries: &BatchQueries, guide: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
+        self.list_of_source = vec![BindingListId::ABSENT; queries.sources.bound()];
         let mut existing: FxHashMap<Vec<GuideNodeId>, BindingListId> = FxHashMap::default();
-        for (id, source) in catalog.sources.iter() {
+        for (id, source) in queries.sources.iter() {
             let labels = guide.select(&source.path, ROOT, left)?;
             if labels.is_empty() {
                 continue;
@@ -320,15 +320,15 @@ impl PathResolution {
 
     fn resolve_columns(
         &mut self,
-        catalog: &QueryCatalog,
+        queries: &BatchQueries,
         guide: &DataGuide,
         left: &mut ResolutionBudget,
     ) -> Option<()> {
-        self.column_of = vec![BindingColumnId::ABSENT; catalog.compared.bound()];
+        self.column_of = vec![BindingColumnId::ABSENT; queries.compared.bound()];
         let mut existing: FxHashMap<ColumnKey, BindingColumnId> = FxHashMap::default();
         let mut is_read = Vec::new();
         let mut read: FxHashMap<Option<NameTest>, Vec<ColumnReach>> = FxHashMap::default();
-        for (id, compared) in catalog.compared.iter() {
+        for (id, compared) in queries.compared.iter() {
             let Some(list) = self.list_of(compared.source) else { continue };
             let attribute = compared.path.attribute;
             let mut targets = Vec::new();
@@ -365,11 +365,11 @@ impl PathResolution {
         Some(())
     }
 
-    fn add_constructors(&mut self, catalog: &QueryCatalog) {
-        self.constructor_of = vec![u32::MAX; catalog.plans.bound()];
+    fn add_constructors(&mut self, queries: &BatchQueries) {
+        self.constructor_of = vec![u32::MAX; queries.plans.bound()];
         let mut existing: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
         let mut of_lists: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
-        for (id, plan) in catalog.plans.iter() {
+        for (id, plan) in queries.plans.iter() {
             let Some(list) = self.list_of(plan.source) else { continue };
             let of_list = &mut of_lists[list.index()];
             let columns: Box<[_]> = plan.columns.iter().map(|compared| self.column_of[compared.index()]).collect();

@@ -13,7 +13,7 @@ pub(super) struct LinearPath {
     steps: Box<[LinearStep]>,
     /// The path selects attributes of the elements that the steps select.
     pub attribute: Option<NameTest>,
-    /// It selects attributes of the descendants of these elements too.
+    /// The path selects attributes of the descendants of these elements too.
     is_deep: bool,
 }
 

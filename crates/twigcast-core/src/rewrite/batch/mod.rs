@@ -13,12 +13,12 @@
 //! ```
 //!
 //! Such paths select elements by label path alone. So they are resolved once on the tree of label paths that messages
-//! have shown, and a message only reads the label path of each element. Queries of this form are in a catalog instead
+//! have shown, and a message only reads the label path of each element. Queries of this form are kept here instead
 //! of the automaton; all others, and messages over a limit, go through the interpreter.
 //!
 //! # When a query is added
 //!
-//! 1. [`catalog`] files it by binding path, compared path and constant, and by what it returns.
+//! 1. [`queries`] files it by binding path, compared path and constant, and by what it returns.
 //!
 //! # When a message brings new label paths, or after many changes
 //!
@@ -46,13 +46,13 @@
 mod assembly;
 mod binding_sets;
 mod bindings;
-mod catalog;
 mod columns;
 mod condition_index;
 mod constructors;
 mod data_guide;
 mod linear_path;
 mod prepared;
+mod queries;
 mod recent_queries;
 mod result_ids;
 mod results;
@@ -61,11 +61,11 @@ mod value_index;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use assembly::use_avx2;
-pub(crate) use catalog::QueryCatalog;
 pub(crate) use condition_index::IndexedQuery;
 pub use prepared::PreparedResults;
+pub(crate) use queries::BatchQueries;
 pub use result_ids::ResultIds;
 #[cfg(test)]
 pub(crate) use result_ids::start_last_round;
-pub(crate) use result_ids::{QueryResults, ResultSink, UNASSEMBLED};
+pub(crate) use result_ids::{QueryResults, RefusedResults, ResultSink, UNASSEMBLED};
 pub(crate) use rewriter::BatchRewriter;

@@ -113,7 +113,7 @@ pub struct PreparedResults {
 }
 
 impl PreparedResults {
-    /// Returns empty results with the same capacity.
+    /// Creates empty results with the same capacity.
     pub(super) fn with_same_capacity(&self) -> Self {
         Self {
             constructors: Arc::clone(&self.constructors),

@@ -4,7 +4,7 @@
 //! skipped and added ones decided one by one, until that has cost about as much as a new layout. Skipping costs too:
 //! while there is a removed query, results are numbered delivery by delivery.
 
-use super::catalog::QueryCatalog;
+use super::queries::BatchQueries;
 
 /// Cost of deciding one query, in units of the cost of laying out one.
 const DECIDE_COST: usize = 8;
@@ -21,9 +21,9 @@ const PATH_COST: usize = 16;
 pub(super) struct RecentQueries {
     /// The queries that were added or removed, as bits.
     changed: Vec<u64>,
-    /// Those of them that the catalog holds.
+    /// The recent batch queries.
     queries: Vec<u32>,
-    /// What skipping and deciding them has cost since the layout.
+    /// The cost of skipping and deciding them since the layout.
     spent: usize,
 }
 
@@ -35,8 +35,8 @@ impl RecentQueries {
         self.spent = 0;
     }
 
-    /// Adds the queries that were added to the catalog or removed from it.
-    pub fn add_changes(&mut self, changes: &[u32], catalog: &QueryCatalog) {
+    /// Adds the queries that were added to the batch queries or removed from them.
+    pub fn add_changes(&mut self, changes: &[u32], queries: &BatchQueries) {
         for &query in changes {
             let word = query as usize / 64;
             if self.changed.len() <= word {
@@ -47,7 +47,7 @@ impl RecentQueries {
         self.queries.extend_from_slice(changes);
         self.queries.sort_unstable();
         self.queries.dedup();
-        self.queries.retain(|&query| catalog.contains(query));
+        self.queries.retain(|&query| queries.contains(query));
     }
 
     /// Adds the cost of numbering the results of `count` queries, if removed ones had to be skipped.
@@ -58,9 +58,9 @@ impl RecentQueries {
     }
 
     /// Adds the cost of the next message. Returns `true` if a new layout costs less.
-    pub fn add_message(&mut self, catalog: &QueryCatalog) -> bool {
+    pub fn add_message(&mut self, queries: &BatchQueries) -> bool {
         self.spent += DECIDE_COST * self.queries.len();
-        self.spent > catalog.len() + PATH_COST * catalog.path_count()
+        self.spent > queries.len() + PATH_COST * queries.path_count()
     }
 
     /// Returns `true` if no query was added or removed.

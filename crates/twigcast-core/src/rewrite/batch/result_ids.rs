@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use crate::ids::{BindingColumnId, ConstructorFormId, ResultConstructorId};
+use crate::limits::Limits;
 
 use super::super::run_buffer::RunBuffer;
 use super::binding_sets::{BindingSets, members};
@@ -136,7 +137,7 @@ impl ResultIds {
         self.list.is_empty()
     }
 
-    /// Returns by result the constructor, and the group of queries whose bindings it is made of.
+    /// Returns, for each result, its constructor and the group of queries whose bindings it is made of.
     pub(super) fn list(&self) -> &[(ResultConstructorId, u32)] {
         &self.list
     }
@@ -195,13 +196,40 @@ impl ResultIds {
         prepared.set(set, bindings)
     }
 
-    /// Returns the results of more than `bytes_max` bytes, ascending.
-    pub(super) fn too_large(&self, prepared: &PreparedResults, bytes_max: usize) -> Vec<u32> {
-        if self.uses(prepared).list.iter().all(|used| used.bytes_max <= bytes_max) {
-            return Vec::new();
+    /// Returns the results that are over a limit: those that are too large, and of the others those that come after what all
+    /// may take is taken.
+    pub(super) fn refused(&self, prepared: &PreparedResults, limits: &Limits) -> RefusedResults {
+        let (bytes_max, message_bytes_max) = (limits.result_bytes_max, limits.message_result_bytes_max);
+        let used = &self.uses(prepared).list;
+        let all: usize =
+            used.iter().map(|used| used.bytes_max.saturating_mul(used.results as usize)).fold(0, usize::saturating_add);
+        let mut refused = RefusedResults::default();
+        if all <= message_bytes_max && used.iter().all(|used| used.bytes_max <= bytes_max) {
+            return refused;
         }
-        (0..self.len() as u32).filter(|&number| self.size(prepared, number as usize) > bytes_max).collect()
+        let mut left = message_bytes_max;
+        for number in 0..self.len() as u32 {
+            let size = self.size(prepared, number as usize);
+            if size > bytes_max {
+                refused.all.push(number);
+            } else if size > left {
+                refused.all.push(number);
+                refused.over_message_limit.push(number);
+            } else {
+                left -= size;
+            }
+        }
+        refused
     }
+}
+
+/// The results of a message that are over a limit and delivered to nobody, by number.
+#[derive(Debug, Default)]
+pub(crate) struct RefusedResults {
+    /// All of them, ascending.
+    pub(crate) all: Vec<u32>,
+    /// The results that would take the message over its limit, ascending.
+    pub(crate) over_message_limit: Vec<u32>,
 }
 
 impl UsedConstructors {
@@ -466,7 +494,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count = (set.base + count) as usize;
     }
 
-    /// The same where there is one group: each of its constructors makes a result, numbered in the order of the
+    /// Does the same where there is one group: each of its constructors makes a result, numbered in the order of the
     /// constructors.
     fn number_one_group(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
         let Self { prepared, results, sink, .. } = self;

@@ -95,7 +95,7 @@ impl PreparedResults {
             // The last result reserves an upper bound of its size.
             payloads.reserve(bytes + CHUNK_BYTES)?;
         }
-        let output = &mut Output::new(payloads, usize::MAX);
+        let output = &mut Output::new(payloads, usize::MAX, usize::MAX);
         for other in others {
             output.begin();
             output.push(other)?;

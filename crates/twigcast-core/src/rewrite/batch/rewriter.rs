@@ -1,20 +1,21 @@
-//! The batch rewriter of a thread: follows the catalog, decides its queries on a message, and rewrites those that
+//! The batch rewriter of a thread: follows the batch queries, decides them on a message, and rewrites those that
 //! match.
 
 use std::sync::Arc;
 
 use crate::document::Message;
+use crate::limits::Limits;
 
 use super::super::ExtractError;
 use super::super::interpreter::Interpreter;
 use super::super::program::family::Interner;
 use super::bindings::MessageBindings;
-use super::catalog::QueryCatalog;
 use super::condition_index::ConditionIndex;
 use super::data_guide::{DataGuide, PathResolution};
 use super::prepared::PreparedResults;
+use super::queries::BatchQueries;
 use super::recent_queries::RecentQueries;
-use super::result_ids::{QueryResults, ResultIds, ResultSink};
+use super::result_ids::{QueryResults, RefusedResults, ResultIds, ResultSink};
 use super::results::BatchResults;
 
 /// Number of nodes of a message at most. The queries of larger messages run one by one, and their results are passed on
@@ -30,7 +31,7 @@ const PATIENCE_GROWTH: u64 = 8;
 /// The label paths that a thread has seen, the queries laid out for them, and the state of the current message.
 #[derive(Debug, Default)]
 pub(crate) struct BatchRewriter {
-    /// The engine whose catalog this follows, and the version of the catalog.
+    /// The engine whose batch queries this follows, and their version.
     valid_for: (u64, u64),
     guide: DataGuide,
     resolution: PathResolution,
@@ -52,22 +53,22 @@ impl BatchRewriter {
         self.is_ready
     }
 
-    /// Decides the queries of the catalog on a message, except those of [`Self::recent`]. Returns `false` if it cannot.
+    /// Decides the batch queries on a message, except those of [`Self::recent`]. Returns `false` if it cannot.
     pub(crate) fn run(
         &mut self,
         (engine, interner): (u64, &Interner),
-        catalog: &QueryCatalog,
+        queries: &BatchQueries,
         message: Message<'_>,
     ) -> bool {
         self.is_ready = false;
-        if catalog.is_empty() || message.document.nodes.len() > NODES_MAX {
+        if queries.is_empty() || message.document.nodes.len() > NODES_MAX {
             return false;
         }
-        self.follow(engine, catalog);
-        if !self.learn_paths(catalog, message) {
+        self.follow(engine, queries);
+        if !self.learn_paths(queries, message) {
             // Many label paths have come and gone; this message alone may have few.
             self.forget_paths();
-            if !self.learn_paths(catalog, message) {
+            if !self.learn_paths(queries, message) {
                 self.forget_paths();
                 return false;
             }
@@ -79,25 +80,25 @@ impl BatchRewriter {
 
     /// Finds the label paths of a message. Resolves the queries' paths again if there are new label paths or many
     /// changes. Returns `false` if a limit is reached.
-    fn learn_paths(&mut self, catalog: &QueryCatalog, message: Message<'_>) -> bool {
+    fn learn_paths(&mut self, queries: &BatchQueries, message: Message<'_>) -> bool {
         if !self.bindings.find_labels(message, &mut self.guide) {
             return false;
         }
-        if self.resolved_count != self.guide.len() || self.recent.add_message(catalog) {
-            return self.resolve(catalog).is_some();
+        if self.resolved_count != self.guide.len() || self.recent.add_message(queries) {
+            return self.resolve(queries).is_some();
         }
         let visits_max = self.patience * self.index.multi_condition_count() as u64;
         // Recent queries have no counts yet and will cause a layout soon.
         if self.bindings.branches_visited() > visits_max && self.recent.is_empty() {
-            self.set_index(self.index_of(catalog, &self.resolution));
+            self.set_index(self.index_of(queries, &self.resolution));
             self.patience *= PATIENCE_GROWTH;
         }
         true
     }
 
     /// Returns the queries laid out by how often their conditions have held so far.
-    fn index_of(&self, catalog: &QueryCatalog, resolution: &PathResolution) -> ConditionIndex {
-        ConditionIndex::of(catalog, resolution, |class| {
+    fn index_of(&self, queries: &BatchQueries, resolution: &PathResolution) -> ConditionIndex {
+        ConditionIndex::of(queries, resolution, |class| {
             let condition = self.index.condition(&self.resolution, class);
             let count = condition.and_then(|condition| self.bindings.match_counts().get(condition.index()));
             count.copied().unwrap_or_default()
@@ -114,18 +115,18 @@ impl BatchRewriter {
         self.resolved_count = 0;
     }
 
-    /// Takes over the changes of the catalog since the last message.
-    fn follow(&mut self, engine: u64, catalog: &QueryCatalog) {
-        let (last_engine, version) = std::mem::replace(&mut self.valid_for, (engine, catalog.version()));
+    /// Takes over the changes of the batch queries since the last message.
+    fn follow(&mut self, engine: u64, queries: &BatchQueries) {
+        let (last_engine, version) = std::mem::replace(&mut self.valid_for, (engine, queries.version()));
         let changes = if engine == last_engine {
-            catalog.changes_since(version)
+            queries.changes_since(version)
         } else {
             self.guide = DataGuide::default();
             None
         };
         match changes {
             Some([]) => {}
-            Some(changes) => self.recent.add_changes(changes, catalog),
+            Some(changes) => self.recent.add_changes(changes, queries),
             None => {
                 self.resolved_count = 0;
                 self.index = Arc::default();
@@ -135,10 +136,10 @@ impl BatchRewriter {
 
     /// Resolves the queries' paths, and lays the queries out again if ids changed. Returns `None` if a limit is
     /// reached.
-    fn resolve(&mut self, catalog: &QueryCatalog) -> Option<()> {
-        let resolution = PathResolution::of(catalog, &self.guide)?;
+    fn resolve(&mut self, queries: &BatchQueries) -> Option<()> {
+        let resolution = PathResolution::of(queries, &self.guide)?;
         if self.resolved_count == 0 || !self.recent.is_empty() || !resolution.has_same_ids(&self.resolution) {
-            self.set_index(self.index_of(catalog, &resolution));
+            self.set_index(self.index_of(queries, &resolution));
             self.patience = PATIENCE;
             self.recent.clear();
         }
@@ -152,7 +153,7 @@ impl BatchRewriter {
         self.recent.queries()
     }
 
-    /// Returns `true` if a query of the catalog is decided here.
+    /// Returns `true` if a batch query is decided here.
     pub(crate) fn decides(&self, query: u32) -> bool {
         self.is_ready && !self.recent.contains(query)
     }
@@ -186,14 +187,20 @@ impl BatchRewriter {
         self.recent.is_empty() && self.results.prepared.is_certain(bytes_max)
     }
 
+    /// Returns `true` if all results together are certain to have no more than so many bytes.
+    pub(crate) fn fits_message_limit(&self, message_bytes_max: usize) -> bool {
+        let prepared = &self.results.prepared;
+        prepared.bytes_max().saturating_mul(prepared.query_count()) <= message_bytes_max
+    }
+
     /// Assigns ids to the distinct results and passes each query's number to the sink, or
-    /// [`UNASSEMBLED`](super::UNASSEMBLED) if the interpreter must produce the result. Returns the numbers of the
-    /// results over `bytes_max`, ascending.
-    pub(crate) fn assign_ids(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
+    /// [`UNASSEMBLED`](super::UNASSEMBLED) if the interpreter must produce the result. Returns the results that
+    /// are over a limit.
+    pub(crate) fn assign_ids(&mut self, limits: &Limits, sink: &mut QueryResults) -> RefusedResults {
         let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
         numbering.run(prepared, ids, self.recent.changed(), sink);
         self.recent.add_numbered(sink.queries.len());
-        if prepared.is_certain(bytes_max) { Vec::new() } else { ids.too_large(prepared, bytes_max) }
+        ids.refused(prepared, limits)
     }
 
     /// Assigns ids to the distinct results where [`Self::is_certain`] holds.

@@ -12,12 +12,13 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use crate::document::{AttributeId, Message, NodeId, NodeKind};
+use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::{Evaluator, NodeRef};
+use crate::ids::AttributeId;
+use crate::limits::Limits;
 
 use super::super::ExtractError;
 use super::super::output::{Output, Payloads};
-use super::super::program::instructions::ElementInstruction;
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
@@ -74,7 +75,8 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
 
 /// A start tag that is written except for its end, so that attributes can still be added.
 struct OpenTag<'a> {
-    element: &'a ElementInstruction,
+    /// Expanded names of the attributes that the query itself writes: namespace URI and local name.
+    attributes: &'a [(Box<str>, Box<str>)],
     /// Expanded names of the attributes added so far. A message may have many, with names chosen to collide in a
     /// predictable hash; so this set keeps the randomly seeded one.
     added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
@@ -95,11 +97,11 @@ pub(in crate::rewrite) struct MarkupWriter<'a> {
 }
 
 impl<'a> MarkupWriter<'a> {
-    /// Creates a writer that adds results to the payloads, none larger than `bytes_max`.
-    pub fn new(message: Message<'a>, payloads: &'a mut Payloads, bytes_max: usize) -> Self {
+    /// Creates a writer that adds results to the payloads, within the limits of one result and of all of them.
+    pub fn new(message: Message<'a>, payloads: &'a mut Payloads, limits: &Limits) -> Self {
         Self {
             message,
-            output: Output::new(payloads, bytes_max),
+            output: Output::new(payloads, limits.result_bytes_max, limits.message_result_bytes_max),
             open: None,
             scope: Vec::new(),
             scopes: NamespaceScopes::default(),
@@ -138,21 +140,25 @@ impl<'a> MarkupWriter<'a> {
     }
 
     /// Opens an element whose start tag is written except for its `>`. Returns what [`Self::close_content`] needs.
-    pub fn open_content(&mut self, element: &'a ElementInstruction) -> usize {
+    pub fn open_content(
+        &mut self,
+        declarations: &'a [(Box<str>, Box<str>)],
+        attributes: &'a [(Box<str>, Box<str>)],
+    ) -> usize {
         let scope_start = self.scope.len();
-        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
+        let declared = declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
         self.scope.extend(declared);
-        self.open = Some(OpenTag { element, added: HashSet::new() });
+        self.open = Some(OpenTag { attributes, added: HashSet::new() });
         self.depth += 1;
         scope_start
     }
 
-    /// Closes the element that [`Self::open_content`] opened.
-    pub fn close_content(&mut self, element: &ElementInstruction, scope_start: usize) -> Result<(), ExtractError> {
+    /// Closes the element that [`Self::open_content`] opened; `close` is its end tag.
+    pub fn close_content(&mut self, close: &[u8], scope_start: usize) -> Result<(), ExtractError> {
         self.is_after_value = false;
         self.depth -= 1;
         self.scope.truncate(scope_start);
-        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(close) }
     }
 
     /// Writes a value as text, with a space between it and a value before it.
@@ -169,13 +175,26 @@ impl<'a> MarkupWriter<'a> {
         self.output.push_text(text)
     }
 
+    /// Writes a text of its own: no space separates it from values around.
+    pub fn push_text_node(&mut self, text: &str) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.end_tag()?;
+        self.output.push_text(text)
+    }
+
     /// Copies a node of the message to the result.
     pub fn copy(&mut self, evaluator: &Evaluator<'a>, node: NodeRef) -> Result<(), ExtractError> {
+        if let NodeRef::Value(_) = node {
+            return self.push_value(&evaluator.string_value(node)?);
+        }
         self.is_after_value = false;
         let id = match node {
             NodeRef::Node(id) => id,
             NodeRef::Attribute(attribute) => return self.copy_attribute(evaluator, attribute),
-            NodeRef::Namespace { .. } => {
+            NodeRef::Namespace { .. } | NodeRef::Value(_) => {
                 return Err(ExtractError::LoneNode { name: evaluator.qualified_name(node).to_owned() });
             }
         };
@@ -283,12 +302,8 @@ impl<'a> MarkupWriter<'a> {
         self.scope.iter().rev().find(|(bound, _)| bound == prefix).map(|(_, uri)| &**uri)
     }
 
-    /// Adds an attribute to the start tag that is open.
-    fn copy_attribute(&mut self, evaluator: &Evaluator<'a>, id: AttributeId) -> Result<(), ExtractError> {
-        let node = NodeRef::Attribute(id);
-        let qname = evaluator.qualified_name(node);
-        let (prefix, local) = qname.split_once(':').unwrap_or(("", qname));
-        let uri = evaluator.namespace_uri(node);
+    /// Returns the start tag that is open, to add an attribute to it.
+    fn take_open(&mut self, qname: &str, uri: &Cow<'a, str>, local: Cow<'a, str>) -> Result<OpenTag<'a>, ExtractError> {
         let Some(mut tag) = self.open.take() else {
             let name = qname.to_owned();
             return Err(match self.depth {
@@ -296,13 +311,54 @@ impl<'a> MarkupWriter<'a> {
                 _ => ExtractError::AttributeAfterContent { name },
             });
         };
-        if tag.constructs(&uri, local) || !tag.added.insert((uri.clone(), Cow::Borrowed(local))) {
+        if tag.constructs(uri, &local) || !tag.added.insert((uri.clone(), local)) {
             return Err(ExtractError::DuplicateAttribute { name: qname.to_owned() });
         }
+        Ok(tag)
+    }
+
+    /// Adds an attribute that the query constructs to the start tag that is open.
+    pub fn construct_attribute(
+        &mut self,
+        qname: Cow<'a, str>,
+        namespace: &'a str,
+        value: &str,
+    ) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        let (prefix, local): (Cow<'a, str>, Cow<'a, str>) = match qname {
+            Cow::Borrowed(name) => match name.split_once(':') {
+                Some((prefix, local)) => (prefix.into(), local.into()),
+                None => ("".into(), name.into()),
+            },
+            // A name that is computed has no prefix.
+            Cow::Owned(name) => ("".into(), name.into()),
+        };
+        let uri = Cow::Borrowed(namespace);
+        let tag = self.take_open(&local, &uri, local.clone())?;
+        let written = match prefix {
+            Cow::Borrowed(prefix) if !prefix.is_empty() && prefix != "xml" => self.prefix_for(prefix, uri)?,
+            other => other,
+        };
+        self.open = Some(tag);
+        let colon: &[u8] = if written.is_empty() { b"" } else { b":" };
+        for part in [b" ", written.as_bytes(), colon, local.as_bytes(), b"=\""] {
+            self.output.push(part)?;
+        }
+        self.output.push_attribute_text(value)?;
+        self.output.push(b"\"")
+    }
+
+    /// Adds an attribute to the start tag that is open.
+    fn copy_attribute(&mut self, evaluator: &Evaluator<'a>, id: AttributeId) -> Result<(), ExtractError> {
+        let node = NodeRef::Attribute(id);
+        let qname = evaluator.qualified_name(node);
+        let (prefix, local) = qname.split_once(':').unwrap_or(("", qname));
+        let uri = evaluator.namespace_uri(node);
+        let tag = self.take_open(qname, &uri, Cow::Borrowed(local))?;
         let written =
             if prefix.is_empty() || prefix == "xml" { Cow::Borrowed(prefix) } else { self.prefix_for(prefix, uri)? };
         self.open = Some(tag);
-        let attribute = &self.message.document.attributes[id as usize];
+        let attribute = &self.message.document.attributes[id.index()];
         let source = self.message.source;
         let quote = &source[attribute.value.end as usize..=attribute.value.end as usize];
         let colon: &[u8] = if written.is_empty() { b"" } else { b":" };
@@ -346,7 +402,7 @@ impl<'a> MarkupWriter<'a> {
 impl OpenTag<'_> {
     /// Returns `true` if the query itself writes the attribute.
     fn constructs(&self, uri: &str, local: &str) -> bool {
-        self.element.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
+        self.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
     }
 }
 

@@ -11,6 +11,8 @@ pub(in crate::rewrite) enum OrderValue {
     Boolean(bool),
     Number(f64),
     Text(String),
+    /// The number of a date, a time or a duration.
+    Temporal(i64),
 }
 
 /// Orders two bindings by their keys, most significant first.
@@ -26,7 +28,8 @@ pub(in crate::rewrite) fn compare_keys(order: &[SortKey], a: &[OrderValue], b: &
         .unwrap_or(Ordering::Equal)
 }
 
-/// NaN counts as the smallest number, or as the greatest where the empty node-set does, but is not as extreme.
+/// Compares sort keys. NaN counts as the smallest number, or as the greatest where the empty node-set does, but is not
+/// as extreme.
 fn compare_key(a: &OrderValue, b: &OrderValue, empty_greatest: bool) -> Ordering {
     let extreme = if empty_greatest { Ordering::Greater } else { Ordering::Less };
     match (a, b) {
@@ -35,6 +38,7 @@ fn compare_key(a: &OrderValue, b: &OrderValue, empty_greatest: bool) -> Ordering
         (_, OrderValue::Empty) => extreme.reverse(),
         (OrderValue::Boolean(a), OrderValue::Boolean(b)) => a.cmp(b),
         (OrderValue::Text(a), OrderValue::Text(b)) => a.cmp(b),
+        (OrderValue::Temporal(a), OrderValue::Temporal(b)) => a.cmp(b),
         (OrderValue::Number(a), OrderValue::Number(b)) => match (a.is_nan(), b.is_nan()) {
             (true, true) => Ordering::Equal,
             (true, false) => extreme,

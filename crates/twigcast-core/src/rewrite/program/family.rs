@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use crate::ids::{ConstantId, FamilyGroupId, SharedPathId, SkeletonId, TableId};
 use crate::query::ast::Expr;
+use crate::util::chunked::Chunked;
+use crate::util::cow_map::CowMap;
 
 use super::instructions::{BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction};
 use super::template::{self, Skeleton};
@@ -127,13 +127,19 @@ impl GroupSummary {
 /// Objects by id; ids of removed objects are reused.
 #[derive(Debug)]
 struct InternTable<I, T> {
-    objects: Vec<Option<Arc<T>>>,
-    free: Vec<I>,
+    objects: Chunked<Option<Arc<T>>>,
+    free: Chunked<I>,
 }
 
 impl<I, T> Default for InternTable<I, T> {
     fn default() -> Self {
-        Self { objects: Vec::new(), free: Vec::new() }
+        Self { objects: Chunked::default(), free: Chunked::default() }
+    }
+}
+
+impl<I: Clone, T> Clone for InternTable<I, T> {
+    fn clone(&self) -> Self {
+        Self { objects: self.objects.clone(), free: self.free.clone() }
     }
 }
 
@@ -154,9 +160,10 @@ impl<I: TableId, T> InternTable<I, T> {
 
     /// Removes an object if only this table holds it. Returns `true` if the id is free.
     fn remove_unused(&mut self, id: I) -> bool {
-        let Some(entry) = self.objects.get_mut(id.index()) else { return true };
+        let Some(entry) = self.objects.get(id.index()) else { return true };
+        // Where versions of the table share the object, no program of this one needs it either.
         let is_unused = entry.as_ref().is_none_or(|object| Arc::strong_count(object) == 1);
-        if is_unused && entry.take().is_some() {
+        if is_unused && self.objects[id.index()].take().is_some() {
             self.free.push(id);
         }
         is_unused
@@ -169,22 +176,22 @@ fn address<T>(object: &Arc<T>) -> usize {
 }
 
 /// One copy of each expression, result, group and constant that programs have in common.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Interner {
-    exprs: FxHashMap<String, Arc<Expr>>,
-    results: FxHashMap<String, Arc<Instruction>>,
+    exprs: CowMap<String, Arc<Expr>>,
+    results: CowMap<String, Arc<Instruction>>,
     /// By the addresses of a group's parts, which the group keeps alive.
-    group_ids: FxHashMap<Vec<usize>, FamilyGroupId>,
+    group_ids: CowMap<Vec<usize>, FamilyGroupId>,
     groups: InternTable<FamilyGroupId, FamilyGroup>,
-    summaries: Vec<GroupSummary>,
-    text_ids: FxHashMap<Box<str>, ConstantId>,
+    summaries: Chunked<GroupSummary>,
+    text_ids: CowMap<Box<str>, ConstantId>,
     /// By the bits of the number.
-    number_ids: FxHashMap<u64, ConstantId>,
+    number_ids: CowMap<u64, ConstantId>,
     constants: InternTable<ConstantId, ComparedConstant>,
     /// By the address of the expression, which the path keeps alive.
-    path_ids: FxHashMap<usize, SharedPathId>,
+    path_ids: CowMap<usize, SharedPathId>,
     paths: InternTable<SharedPathId, SharedPath>,
-    skeleton_ids: FxHashMap<String, SkeletonId>,
+    skeleton_ids: CowMap<String, SkeletonId>,
     skeletons: InternTable<SkeletonId, SharedSkeleton>,
 }
 
@@ -192,12 +199,21 @@ impl Interner {
     /// Returns the shared copy of an expression.
     pub(in crate::rewrite) fn expr(&mut self, expr: Expr) -> Arc<Expr> {
         // Floats have no hash; the debug form distinguishes all expressions.
-        Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
+        Self::shared(&mut self.exprs, format!("{expr:?}"), expr)
     }
 
     /// Returns the shared copy of an instruction.
     pub(in crate::rewrite) fn result(&mut self, op: Instruction) -> Arc<Instruction> {
-        Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
+        Self::shared(&mut self.results, format!("{op:?}"), op)
+    }
+
+    fn shared<T>(objects: &mut CowMap<String, Arc<T>>, spelling: String, object: T) -> Arc<T> {
+        if let Some(existing) = objects.get(&spelling) {
+            return Arc::clone(existing);
+        }
+        let object = Arc::new(object);
+        objects.insert(spelling, Arc::clone(&object));
+        object
     }
 
     /// Removes what no program uses.
@@ -270,7 +286,9 @@ impl Interner {
         }
         let summary = GroupSummary::of(&group).unwrap_or(GroupSummary::NONE);
         let (id, inserted) = self.groups.insert(|_| group);
-        self.summaries.resize(self.groups.objects.len(), GroupSummary::NONE);
+        while self.summaries.len() < self.groups.objects.len() {
+            self.summaries.push(GroupSummary::NONE);
+        }
         self.summaries[id.index()] = summary;
         self.group_ids.insert(key, id);
         (id, inserted)

@@ -15,6 +15,12 @@ pub(in crate::rewrite) enum Instruction {
     If { condition: BoundExpr, then: Box<Instruction>, otherwise: Box<Instruction> },
     /// Produces an element.
     Element(Box<ElementInstruction>),
+    /// Produces an element whose name is computed.
+    ComputedElement(Box<ComputedElementInstruction>),
+    /// Adds an attribute to the element around.
+    Attribute(Box<AttributeInstruction>),
+    /// Produces the values of items as one text.
+    Text(Box<Instruction>),
     /// Produces constant markup.
     Markup(Box<[u8]>),
     /// Produces the nodes or the value of an expression.
@@ -40,6 +46,9 @@ pub(in crate::rewrite) struct FlwrLoop {
     /// Conditions that no clause of this expression can change.
     pub guards: Vec<BoundExpr>,
     pub clauses: Vec<ClauseInstruction>,
+    pub grouping: Option<GroupingInstruction>,
+    /// The variables that have a value where the result is made.
+    pub variables: Vec<VariableId>,
     pub order: Vec<SortKey>,
     pub result: Arc<Instruction>,
     /// One `for` clause ranges over nodes of the message, and its node alone decides the conditions and the result.
@@ -51,10 +60,35 @@ pub(in crate::rewrite) struct FlwrLoop {
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) struct ClauseInstruction {
     pub variable: VariableId,
+    /// The variable of `at`.
+    pub position: Option<VariableId>,
     /// A `for` clause: the variable is bound to each node in turn, not to the value.
     pub is_for: bool,
     pub value: BoundExpr,
     pub conditions: Vec<ClauseCondition>,
+    /// An equality with a variable that is bound before, by which the nodes are looked up.
+    pub join: Option<ClauseJoin>,
+}
+
+/// An equality of two paths, one of them from the variable of a `for` clause that ranges over nodes of the message.
+#[derive(Clone, Debug)]
+pub(in crate::rewrite) struct ClauseJoin {
+    /// The condition of the clause that it is.
+    pub condition: usize,
+    /// The path from the variable, relative to its node.
+    pub own: Arc<Expr>,
+    /// The path from the other variable.
+    pub other: BoundExpr,
+}
+
+/// An instruction that makes one binding of those with equal keys.
+#[derive(Clone, Debug)]
+pub(in crate::rewrite) struct GroupingInstruction {
+    pub keys: Vec<(VariableId, BoundExpr)>,
+    /// The variables of the clauses, with those that hold their values in all bindings of a group.
+    pub collected: Vec<(VariableId, VariableId)>,
+    pub values: Vec<(VariableId, BoundExpr)>,
+    pub conditions: Vec<BoundExpr>,
 }
 
 /// A condition on a binding.
@@ -72,6 +106,32 @@ pub(in crate::rewrite) struct SortKey {
     pub value: BoundExpr,
     pub descending: bool,
     pub empty_greatest: bool,
+}
+
+/// An element constructor whose name is computed.
+#[derive(Clone, Debug)]
+pub(in crate::rewrite) struct ComputedElementInstruction {
+    pub name: BoundExpr,
+    pub content: Vec<ContentPart>,
+    /// Namespaces that the start tag declares: prefix and URI.
+    pub declarations: Vec<(Box<str>, Box<str>)>,
+}
+
+/// The name of an attribute that is an item of its own.
+#[derive(Clone, Debug)]
+pub(in crate::rewrite) enum AttributeName {
+    /// The name as written, prefix included.
+    Fixed(Box<str>),
+    Computed(BoundExpr),
+}
+
+/// An attribute that is an item of its own.
+#[derive(Clone, Debug)]
+pub(in crate::rewrite) struct AttributeInstruction {
+    pub name: AttributeName,
+    /// The URI of its namespace.
+    pub namespace: Box<str>,
+    pub value: Option<Instruction>,
 }
 
 /// An element constructor with enclosed expressions.
@@ -97,5 +157,5 @@ pub(in crate::rewrite) enum ContentPart {
 
 /// Returns `true` if the expression selects nodes.
 pub(in crate::rewrite) fn is_path(expr: &Expr) -> bool {
-    matches!(expr, Expr::Path(_) | Expr::Union(_))
+    matches!(expr, Expr::Path(_) | Expr::Union(_)) && !expr.gives_values()
 }

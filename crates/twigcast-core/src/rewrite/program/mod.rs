@@ -10,9 +10,10 @@ pub(super) mod instructions;
 pub(super) mod template;
 
 use crate::ids::ConstantId;
-use crate::query::ast::{CompareOp, Expr, VariableId};
+use crate::query::ast::{CompareOp, Expr, Path, PathStart, VariableId};
 use crate::query::flwr::{
-    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
+    AttributeValuePart, BindingClause, ComputedAttribute, ComputedName, ElementConstructor, ElementContent, FlwrExpr,
+    FlwrQuery, Grouping, ItemExpr,
 };
 use crate::query::matching::{all_variables, free_variables, relative};
 use crate::query::normal::{normalise, normalise_condition};
@@ -20,7 +21,8 @@ use crate::vocabulary::Vocabulary;
 
 use self::family::{Family, FamilyRef, Interner};
 use self::instructions::{
-    BoundExpr, ClauseCondition, ClauseInstruction, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey,
+    AttributeInstruction, AttributeName, BoundExpr, ClauseCondition, ClauseInstruction, ClauseJoin,
+    ComputedElementInstruction, ContentPart, ElementInstruction, FlwrLoop, GroupingInstruction, Instruction, SortKey,
 };
 use super::output::escaped;
 
@@ -73,6 +75,13 @@ impl Compiler<'_> {
                 otherwise: Box::new(self.item(&choice.otherwise)),
             },
             ItemExpr::Element(element) => self.element(element),
+            ItemExpr::ComputedElement(element) => Instruction::ComputedElement(Box::new(ComputedElementInstruction {
+                name: self.bound(normalise(element.name.clone())),
+                content: self.content(&element.content),
+                declarations: element.declarations.clone(),
+            })),
+            ItemExpr::Attribute(attribute) => self.attribute(attribute),
+            ItemExpr::Text(item) => Instruction::Text(Box::new(self.item(item))),
             ItemExpr::Comment(text) => Instruction::Markup(format!("<!--{text}-->").into_bytes().into()),
             ItemExpr::ProcessingInstruction { target, data } => {
                 let space = if data.is_empty() { "" } else { " " };
@@ -83,27 +92,50 @@ impl Compiler<'_> {
     }
 
     fn flwr(&mut self, flwr: &FlwrExpr) -> FlwrLoop {
-        let mut clauses = Vec::with_capacity(flwr.clauses.len());
+        let (mut clauses, mut further) = (Vec::with_capacity(flwr.clauses.len()), Vec::new());
         for clause in &flwr.clauses {
-            let (variable, is_for, expr) = match clause {
-                BindingClause::For { variable, source } => (*variable, true, source),
-                BindingClause::Let { variable, value } => (*variable, false, value),
+            let (variable, position, is_for, expr) = match clause {
+                BindingClause::For { variable, position, source } => (*variable, *position, true, source),
+                BindingClause::Let { variable, value } => (*variable, None, false, value),
             };
-            let value = self.bound(normalise(expr.clone()));
+            let mut value = normalise(expr.clone());
+            if is_for {
+                take_out_conditions(&mut value, variable, &mut further);
+            }
+            let value = self.bound(value);
             if let Some(existing) = self.is_for.get_mut(variable.index()) {
                 *existing = is_for;
             }
-            clauses.push(ClauseInstruction { variable, is_for, value, conditions: Vec::new() });
+            clauses.push(ClauseInstruction { variable, position, is_for, value, conditions: Vec::new(), join: None });
         }
         let mut guards = Vec::new();
-        for condition in flwr.condition.iter().flat_map(conjuncts) {
+        for condition in further.into_iter().chain(flwr.condition.iter().flat_map(conjuncts)) {
             let mut variables = Vec::new();
             all_variables(&condition, &mut variables);
-            match clauses.iter_mut().rev().find(|clause| variables.contains(&clause.variable)) {
-                Some(clause) => clause.conditions.push(self.clause_condition(condition)),
+            let binds = |clause: &ClauseInstruction| {
+                let mut bound = std::iter::once(clause.variable).chain(clause.position);
+                bound.any(|variable| variables.contains(&variable))
+            };
+            match clauses.iter_mut().rev().find(|clause| binds(clause)) {
+                Some(clause) => {
+                    // Positions count all nodes, so where there is one, nodes are not looked up.
+                    let can_join = clause.join.is_none() && clause.is_for && clause.position.is_none();
+                    if can_join && matches!(clause.value, BoundExpr::Message(_)) {
+                        clause.join = self.join(&condition, clause.variable, clause.conditions.len());
+                    }
+                    clause.conditions.push(self.clause_condition(condition));
+                }
                 None => guards.push(self.bound(condition)),
             }
         }
+        let grouping = flwr.grouping.as_ref().map(|grouping| self.grouping(grouping));
+        let variables = match &grouping {
+            None => clauses.iter().flat_map(|clause| std::iter::once(clause.variable).chain(clause.position)).collect(),
+            Some(grouping) => {
+                let keys = grouping.keys.iter().chain(&grouping.values).map(|(variable, _)| *variable);
+                keys.chain(grouping.collected.iter().map(|(_, variable)| *variable)).collect()
+            }
+        };
         let order = flwr.order.iter().map(|key| SortKey {
             value: self.bound(normalise(key.key.clone())),
             descending: key.descending,
@@ -111,9 +143,28 @@ impl Compiler<'_> {
         });
         let order: Vec<SortKey> = order.collect();
         let result = self.item(&flwr.result);
-        let is_independent = order.is_empty() && is_independent(&clauses, &result);
+        let is_plain = order.is_empty() && grouping.is_none();
+        let is_independent = is_plain && is_independent(&clauses, &result);
         let result = self.interner.result(result);
-        FlwrLoop { guards, clauses, order, result, is_independent }
+        FlwrLoop { guards, clauses, grouping, variables, order, result, is_independent }
+    }
+
+    fn grouping(&mut self, grouping: &Grouping) -> GroupingInstruction {
+        let mut bound = |pairs: &[(VariableId, Expr)]| -> Vec<(VariableId, BoundExpr)> {
+            pairs.iter().map(|(variable, expr)| (*variable, self.bound(normalise(expr.clone())))).collect()
+        };
+        let (keys, values) = (bound(&grouping.keys), bound(&grouping.values));
+        let conditions = grouping.condition.iter().flat_map(conjuncts).map(|condition| self.bound(condition)).collect();
+        GroupingInstruction { keys, collected: grouping.collected.clone(), values, conditions }
+    }
+
+    fn attribute(&mut self, attribute: &ComputedAttribute) -> Instruction {
+        let name = match &attribute.name {
+            ComputedName::Fixed(name) => AttributeName::Fixed(name.clone()),
+            ComputedName::Value(name) => AttributeName::Computed(self.bound(normalise(name.clone()))),
+        };
+        let value = attribute.value.as_ref().map(|value| self.item(value));
+        Instruction::Attribute(Box::new(AttributeInstruction { name, namespace: attribute.namespace.clone(), value }))
     }
 
     fn clause_condition(&mut self, condition: Expr) -> ClauseCondition {
@@ -137,6 +188,27 @@ impl Compiler<'_> {
         ClauseCondition { bound, equals }
     }
 
+    /// Returns the join that a condition of a clause is: an equality of a path from its variable with one from another.
+    fn join(&mut self, condition: &Expr, variable: VariableId, index: usize) -> Option<ClauseJoin> {
+        let Expr::Compare { op: CompareOp::Equal, left, right } = condition else { return None };
+        let sole_variable = |expr: &Expr| {
+            let mut variables = Vec::new();
+            let is_free = matches!(expr, Expr::Path(_)) && free_variables(expr, &mut variables);
+            if let (true, &[only]) = (is_free, &variables[..]) { Some(only) } else { None }
+        };
+        let (first, second) = (sole_variable(left)?, sole_variable(right)?);
+        let (own, other, used) = match (first == variable, second == variable) {
+            (true, false) => (left, right, second),
+            (false, true) => (right, left, first),
+            _ => return None,
+        };
+        if !self.is_for[used.index()] {
+            return None;
+        }
+        let own = self.interner.expr(relative((**own).clone()));
+        Some(ClauseJoin { condition: index, own, other: self.bound((**other).clone()) })
+    }
+
     fn condition(&mut self, condition: &Expr) -> BoundExpr {
         self.bound(normalise_condition(condition.clone()))
     }
@@ -158,6 +230,21 @@ impl Compiler<'_> {
         BoundExpr::Variables(variables, self.interner.expr(expr))
     }
 
+    fn content(&mut self, parts: &[ElementContent]) -> Vec<ContentPart> {
+        let mut content = Vec::new();
+        for part in parts {
+            match part {
+                ElementContent::Text(text) => constant(&mut content, &escaped(text, false)),
+                ElementContent::Enclosed(item) => content.push(ContentPart::Enclosed(self.item(item))),
+                ElementContent::Constructor(item) => match self.item(item) {
+                    Instruction::Markup(markup) => constant(&mut content, &markup),
+                    op => content.push(ContentPart::Enclosed(op)),
+                },
+            }
+        }
+        content
+    }
+
     fn element(&mut self, element: &ElementConstructor) -> Instruction {
         let mut head = vec![ContentPart::Constant(format!("<{}", element.qname).into_bytes())];
         for (prefix, uri) in &element.declarations {
@@ -176,17 +263,7 @@ impl Compiler<'_> {
             }
             constant(&mut head, b"\"");
         }
-        let mut content = Vec::new();
-        for part in &element.content {
-            match part {
-                ElementContent::Text(text) => constant(&mut content, &escaped(text, false)),
-                ElementContent::Enclosed(item) => content.push(ContentPart::Enclosed(self.item(item))),
-                ElementContent::Constructor(item) => match self.item(item) {
-                    Instruction::Markup(markup) => constant(&mut content, &markup),
-                    op => content.push(ContentPart::Enclosed(op)),
-                },
-            }
-        }
+        let content = self.content(&element.content);
         let close = format!("</{}>", element.qname).into_bytes().into_boxed_slice();
         if let Some(markup) = constant_element(&head, &content, &close) {
             return Instruction::Markup(markup);
@@ -210,7 +287,9 @@ impl Compiler<'_> {
 
 /// Returns `true` if one `for` variable, bound to nodes of the message, decides the conditions and the result.
 fn is_independent(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
-    let [ClauseInstruction { variable, is_for: true, value: BoundExpr::Message(_), conditions }] = clauses else {
+    let [ClauseInstruction { variable, position: None, is_for: true, value: BoundExpr::Message(_), conditions, .. }] =
+        clauses
+    else {
         return false;
     };
     let own = |bound: &BoundExpr| matches!(bound, BoundExpr::Node(used, _) if used == variable);
@@ -235,9 +314,42 @@ fn depends_only_on(op: &Instruction, variable: VariableId) -> bool {
             ContentPart::Constant(_) => true,
             ContentPart::Enclosed(op) => depends_only_on(op, variable),
         }),
+        Instruction::Text(op) => depends_only_on(op, variable),
         Instruction::Markup(_) => true,
         Instruction::Value(bound) => bound_is(bound),
-        Instruction::Bindings { .. } => false,
+        Instruction::ComputedElement(_) | Instruction::Attribute(_) | Instruction::Bindings { .. } => false,
+    }
+}
+
+/// Takes the conditions on other variables out of what a `for` clause ranges over, so that they can be looked up:
+/// `for $y in //b[@k = $x/@k]` is `for $y in //b where $y/@k = $x/@k`.
+fn take_out_conditions(source: &mut Expr, variable: VariableId, conditions: &mut Vec<Expr>) {
+    let Expr::Path(Path { start: PathStart::Root, steps }) = source else { return };
+    let Some(last) = steps.last_mut() else { return };
+    while let Some(Expr::Compare { op: CompareOp::Equal, left, right }) = last.predicates.last() {
+        // A path from the context node, and one from a variable, which has predicates without variables.
+        let starts = |expr: &Expr| match expr {
+            Expr::Path(Path { start: PathStart::Context, steps }) if !steps.is_empty() => Some(true),
+            Expr::Path(Path { start: PathStart::Variable(_), .. }) => Some(false),
+            _ => None,
+        };
+        let is_free = |expr: &Expr| free_variables(expr, &mut Vec::new());
+        let (from_left, from_right) = match (starts(left), starts(right)) {
+            (Some(from_left), Some(from_right)) if from_left != from_right => (from_left, from_right),
+            _ => return,
+        };
+        if !is_free(left) || !is_free(right) {
+            return;
+        }
+        let Some(Expr::Compare { op, left, right }) = last.predicates.pop() else { return };
+        let from_variable = |expr: Expr, from_context: bool| match expr {
+            Expr::Path(Path { start: PathStart::Context, steps }) if from_context => {
+                Expr::Path(Path { start: PathStart::Variable(variable), steps })
+            }
+            other => other,
+        };
+        let (left, right) = (from_variable(*left, from_left), from_variable(*right, from_right));
+        conditions.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
     }
 }
 

@@ -7,18 +7,27 @@
 //! at its children, without visiting others (see [`super::satisfied`]).
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 use std::hash::BuildHasher;
 
 use crate::document::{Document, NodeId, NodeKind};
 use crate::eval::{EvalError, Evaluator};
+use crate::ids::BranchId;
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, PathStart, Step};
 use crate::util::chunked::Chunked;
+use crate::util::cow_map::CowHashTable;
 use crate::vocabulary::Name;
 
-/// The id of a branch; never 0.
-pub type BranchId = u32;
+impl BranchId {
+    /// In place of a branch: there is none.
+    pub const NONE: Self = Self::from_u32(0);
+}
+
+impl Default for BranchId {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 /// Branches that must all hold at an element: the one to wait for (0: there are none), and the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +43,12 @@ pub struct BranchConjunction {
 struct BranchRefs([BranchId; 2]);
 
 /// In place of the second id: the first is the index of a list.
-const LISTED: BranchId = BranchId::MAX;
+const LISTED: BranchId = BranchId::ABSENT;
 
 impl BranchRefs {
     /// Returns the index of the list, if there is one.
     fn list(self) -> Option<u32> {
-        (self.0[1] == LISTED).then_some(self.0[0])
+        (self.0[1] == LISTED).then_some(self.0[0].as_u32())
     }
 }
 
@@ -67,11 +76,11 @@ impl ElementTest {
 pub struct Branches {
     /// The branch of each id. Entry 0 is none; a free entry has no uses.
     entries: Chunked<Branch>,
-    free: Vec<BranchId>,
-    ids_by_key: HashTable<BranchId>,
+    free: Chunked<BranchId>,
+    ids_by_key: CowHashTable<BranchId>,
     /// The lists of more than two others, ascending.
-    lists: Vec<Box<[BranchId]>>,
-    free_lists: Vec<u32>,
+    lists: Chunked<Box<[BranchId]>, 512>,
+    free_lists: Chunked<u32>,
     /// Name tests. Like the vocabulary that they are made of, they are never removed.
     tests: Vec<NameTest>,
     test_numbers: FxHashMap<NameTest, u32>,
@@ -98,7 +107,7 @@ fn in_order(branches: &mut Vec<BranchId>, from: usize) -> (BranchId, &[BranchId]
         }
         branches.truncate(kept);
     }
-    branches[from..].split_last().map_or((0, &[]), |(&lead, others)| (lead, others))
+    branches[from..].split_last().map_or((BranchId::NONE, &[]), |(&lead, others)| (lead, others))
 }
 
 impl Branches {
@@ -134,13 +143,13 @@ impl Branches {
 
     /// Packs a lead and others, counting one more use of each.
     fn all_of(&mut self, lead: BranchId, others: &[BranchId]) -> BranchConjunction {
-        let needed = (lead != 0).then_some(&lead).into_iter().chain(others);
-        needed.for_each(|&branch| self.entries[branch as usize].uses += 1);
+        let needed = (lead != BranchId::NONE).then_some(&lead).into_iter().chain(others);
+        needed.for_each(|&branch| self.entries[branch.index()].uses += 1);
         let others = match *others {
             [] => BranchRefs::default(),
-            [one] => BranchRefs([one, 0]),
+            [one] => BranchRefs([one, BranchId::NONE]),
             [one, other] => BranchRefs([one, other]),
-            _ => BranchRefs([self.insert_list(others), LISTED]),
+            _ => BranchRefs([BranchId::from_u32(self.insert_list(others)), LISTED]),
         };
         BranchConjunction { lead, rest: others }
     }
@@ -162,16 +171,16 @@ impl Branches {
     #[inline]
     pub fn rest<'a>(&'a self, all: &'a BranchConjunction) -> &'a [BranchId] {
         match &all.rest.0 {
-            &[list, LISTED] => &self.lists[list as usize],
-            [0, _] => &[],
-            one @ [_, 0] => &one[..1],
+            &[list, LISTED] => &self.lists[list.index()],
+            [BranchId::NONE, _] => &[],
+            one @ [_, BranchId::NONE] => &one[..1],
             both => both,
         }
     }
 
     /// Returns all branches of a conjunction.
     pub fn members<'a>(&'a self, all: &'a BranchConjunction) -> impl Iterator<Item = BranchId> + 'a {
-        (all.lead != 0).then_some(all.lead).into_iter().chain(self.rest(all).iter().copied())
+        (all.lead != BranchId::NONE).then_some(all.lead).into_iter().chain(self.rest(all).iter().copied())
     }
 
     /// Ends the uses that [`Self::acquire`] counted.
@@ -194,23 +203,22 @@ impl Branches {
     pub fn release_one(&mut self, branch: BranchId) {
         let mut released = vec![branch];
         while let Some(id) = released.pop() {
-            let branch = &mut self.entries[id as usize];
+            let branch = &mut self.entries[id.index()];
             branch.uses -= 1;
             if branch.uses > 0 {
                 continue;
             }
             let needs = branch.needs;
-            if let Ok(entry) = self.ids_by_key.find_entry(hash(self.key(id)), |&other| other == id) {
-                entry.remove();
-            }
-            self.entries[id as usize].needs = BranchConjunction::default();
+            let hash = hash(self.key(id));
+            self.ids_by_key.remove(hash, |&other| other == id);
+            self.entries[id.index()].needs = BranchConjunction::default();
             self.unpack(needs, &mut released);
             self.free.push(id);
         }
     }
 
     fn key(&self, id: BranchId) -> BranchKey<'_> {
-        let branch = &self.entries[id as usize];
+        let branch = &self.entries[id.index()];
         (branch.test, branch.needs.lead, self.refs_of(id))
     }
 
@@ -255,18 +263,18 @@ impl Branches {
             return existing;
         }
         let (test, lead, others) = key;
-        if self.entries.len() == 0 {
+        if self.entries.is_empty() {
             self.entries.push(Branch { test, uses: 0, needs: BranchConjunction::default() });
         }
         let branch = Branch { test, uses: 0, needs: self.all_of(lead, others) };
         let id = match self.free.pop() {
             Some(id) => {
-                self.entries[id as usize] = branch;
+                self.entries[id.index()] = branch;
                 id
             }
             None => {
                 self.entries.push(branch);
-                self.entries.len() as BranchId - 1
+                BranchId::new(self.entries.len() - 1)
             }
         };
         let mut existing = std::mem::take(&mut self.ids_by_key);
@@ -277,11 +285,11 @@ impl Branches {
 
     /// Returns all branches in use, with their ids.
     fn iter(&self) -> impl Iterator<Item = (BranchId, &Branch)> {
-        (0..).zip(self.entries.iter()).filter(|(_, branch)| branch.uses > 0)
+        (0..).map(BranchId::new).zip(self.entries.iter()).filter(|(_, branch)| branch.uses > 0)
     }
 
     fn refs_of(&self, id: BranchId) -> &[BranchId] {
-        self.rest(&self.entries[id as usize].needs)
+        self.rest(&self.entries[id.index()].needs)
     }
 
     fn name_test(&self, branch: &Branch) -> NameTest {
@@ -311,7 +319,7 @@ impl Branches {
     /// # Errors
     /// The errors of [`Self::hold_at`].
     pub fn holds_at(&self, evaluator: &Evaluator<'_>, element: NodeId, id: BranchId) -> Result<bool, EvalError> {
-        let branch = &self.entries[id as usize];
+        let branch = &self.entries[id.index()];
         let test = self.name_test(branch);
         let document: &Document = evaluator.message().document;
         let end = document.nodes[element as usize].end;
@@ -333,7 +341,7 @@ impl Branches {
     /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(|list| size_of_val(list) + size_of_val(&**list)).sum();
-        let free = (self.free.capacity() + self.free_lists.capacity()) * 4;
+        let free = self.free.bytes() + self.free_lists.bytes();
         self.entries.bytes() + self.ids_by_key.capacity() * 5 + lists + free
     }
 }
@@ -353,7 +361,7 @@ pub struct Dependencies {
 #[derive(Clone, Copy, Debug)]
 struct Dependent {
     test: NameTest,
-    /// The branch, with [`HAS_MORE`] if it needs more than its lead and [`Self::also`].
+    /// The number of the branch, with [`HAS_MORE`] if it needs more than its lead and [`Self::also`].
     branch: u32,
     /// One branch that it needs besides its lead, or 0. Stored here since most dependents fail by it.
     also: BranchId,
@@ -367,20 +375,20 @@ impl Dependencies {
         let mut led: Vec<(BranchId, Dependent)> = Vec::new();
         let mut this = Self { descendant: vec![0; branches.bound().div_ceil(64)], ..Self::default() };
         for (id, branch) in branches.iter() {
-            this.descendant[id as usize >> 6] |= u64::from(branch.test.is_descendant()) << (id & 63);
+            this.descendant[id.index() >> 6] |= u64::from(branch.test.is_descendant()) << (id.index() & 63);
             let test = branches.name_test(branch);
-            if branch.needs.lead == 0 {
+            if branch.needs.lead == BranchId::NONE {
                 this.leaves.entry(test).or_default().push(id);
             } else {
                 let others = branches.rest(&branch.needs);
                 let mark = if others.len() > 1 { HAS_MORE } else { 0 };
-                let also = others.last().copied().unwrap_or(0);
-                led.push((branch.needs.lead, Dependent { test, branch: id | mark, also }));
+                let also = others.last().copied().unwrap_or(BranchId::NONE);
+                led.push((branch.needs.lead, Dependent { test, branch: id.as_u32() | mark, also }));
             }
         }
         led.sort_unstable_by_key(|&(lead, dependent)| (lead, dependent.branch));
         let mut next = 0;
-        for lead in 0..=branches.bound() as BranchId {
+        for lead in (0..=branches.bound()).map(BranchId::new) {
             while led.get(next).is_some_and(|&(other, _)| other < lead) {
                 next += 1;
             }
@@ -393,7 +401,7 @@ impl Dependencies {
     /// Returns `true` if a branch is about descendants.
     #[inline]
     pub fn is_descendant(&self, id: BranchId) -> bool {
-        self.descendant[id as usize >> 6] >> (id & 63) & 1 == 1
+        self.descendant[id.index() >> 6] >> (id.index() & 63) & 1 == 1
     }
 
     /// Returns the branches that hold above every element of a name.
@@ -414,10 +422,10 @@ impl Dependencies {
         holds: impl Fn(BranchId) -> bool,
         result: &mut Vec<BranchId>,
     ) {
-        let (start, end) = (self.starts[lead as usize], self.starts[lead as usize + 1]);
+        let (start, end) = (self.starts[lead.index()], self.starts[lead.index() + 1]);
         for dependent in &self.dependents[start as usize..end as usize] {
-            if dependent.test.accepts(name) && (dependent.also == 0 || holds(dependent.also)) {
-                let id = dependent.branch & !HAS_MORE;
+            if dependent.test.accepts(name) && (dependent.also == BranchId::NONE || holds(dependent.also)) {
+                let id = BranchId::from_u32(dependent.branch & !HAS_MORE);
                 let needs_more = dependent.branch & HAS_MORE != 0;
                 if !needs_more || branches.refs_of(id).iter().all(|&other| holds(other)) {
                     result.push(id);

@@ -5,21 +5,22 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::limits::Limits;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
+use crate::testing::Random;
 use crate::vocabulary::Vocabulary;
 
 /// Returns a condition of up to six nested paths, which may have nested paths themselves.
-fn condition(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
-    let parts = 1 + random(6);
-    let part = |random: &mut dyn FnMut(usize) -> usize| {
-        let mut path = format!("{}{}", ["", ".//"][random(2)], ["a", "b", "c", "d", "e", "*"][random(6)]);
-        if random(3) == 0 {
-            path += ["/a", "//b", "/*"][random(3)];
+fn condition(random: &mut Random, depth: usize) -> String {
+    let parts = 1 + random.below(6);
+    let part = |random: &mut Random| {
+        let mut path = format!("{}{}", ["", ".//"][random.below(2)], ["a", "b", "c", "d", "e", "*"][random.below(6)]);
+        if random.below(3) == 0 {
+            path += ["/a", "//b", "/*"][random.below(3)];
         }
         path
     };
     let parts = (0..parts).map(|_| {
         let path = part(random);
-        if depth > 0 && random(3) == 0 { format!("{path}[{}]", condition(random, depth - 1)) } else { path }
+        if depth > 0 && random.below(3) == 0 { format!("{path}[{}]", condition(random, depth - 1)) } else { path }
     });
     parts.collect::<Vec<_>>().join(" and ")
 }
@@ -30,21 +31,17 @@ fn condition(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
 fn branches_come_and_go() {
     for seed in 1..=20_u64 {
         println!("seed {seed}");
-        let mut state = seed;
-        let mut random = move |bound: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % bound
-        };
+        let mut random = Random(seed);
         let namespaces = BTreeMap::<String, String>::new();
         let limits = Limits::default();
-        let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+        let options = ParseOptions::new(&namespaces, Dialect::XPath, &limits);
         let mut vocabulary = Vocabulary::new();
         let mut branches = Branches::default();
         let mut held: Vec<(Expr, BranchConjunction)> = Vec::new();
         let mut widest = 0;
         for _ in 0..400 {
-            if random(5) < 2 && !held.is_empty() {
-                let (_, all) = held.swap_remove(random(held.len()));
+            if random.below(5) < 2 && !held.is_empty() {
+                let (_, all) = held.swap_remove(random.below(held.len()));
                 branches.release(all);
                 continue;
             }

@@ -21,8 +21,8 @@ function niceCeiling(value) {
 export function format(value, unit = "") {
   if (value === null || value === undefined) return "–";
   const digits = value >= 100 || Number.isInteger(value) ? 0 : value >= 10 ? 1 : 2;
-  const told = value >= 10000 ? `${(value / 1000).toFixed(value >= 100000 ? 0 : 1)}k` : value.toFixed(digits);
-  return unit ? `${told} ${unit}` : told;
+  const text = value >= 10000 ? `${(value / 1000).toFixed(value >= 100000 ? 0 : 1)}k` : value.toFixed(digits);
+  return unit ? `${text} ${unit}` : text;
 }
 
 export class Chart {
@@ -75,12 +75,12 @@ export class Chart {
     }
     const visible = this.samples.filter((sample) => sample.at >= now - WINDOW);
     this.series.forEach((name, index) => this.drawSeries(svg, visible, name, index + 1, x, y, bottom));
-    const told = this.told(visible);
-    if (this.pointed !== null && told) {
-      svg.append(element("line", { class: "cross", x1: x(told.at), x2: x(told.at), y1: MARGIN.top, y2: bottom }));
+    const shown = this.sampleShown(visible);
+    if (this.pointed !== null && shown) {
+      svg.append(element("line", { class: "cross", x1: x(shown.at), x2: x(shown.at), y1: MARGIN.top, y2: bottom }));
     }
     this.plot.replaceChildren(svg);
-    this.tell(told);
+    this.showValues(shown);
   }
 
   drawSeries(svg, samples, name, number, x, y, bottom) {
@@ -110,14 +110,14 @@ export class Chart {
     }
   }
 
-  // The sample whose values are told: the one pointed at, or the latest.
-  told(samples) {
+  // The sample whose values are shown: the one pointed at, or the latest.
+  sampleShown(samples) {
     if (this.pointed === null) return samples[samples.length - 1];
     const distance = (sample) => Math.abs(sample.at - this.pointed);
     return samples.reduce((best, sample) => (!best || distance(sample) < distance(best) ? sample : best), undefined);
   }
 
-  tell(sample) {
+  showValues(sample) {
     this.series.forEach((name, index) => {
       this.outputs[index].textContent = format(sample?.[name], this.unit);
     });

@@ -15,8 +15,8 @@ function ago(seconds) {
   const length = Math.abs(passed);
   if (length < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => length >= size) ?? ["s", 1];
-  const told = `${Math.floor(length / size)} ${unit}`;
-  return passed > 0 ? `${told} ago` : `in ${told}`;
+  const text = `${Math.floor(length / size)} ${unit}`;
+  return passed > 0 ? `${text} ago` : `in ${text}`;
 }
 
 export function refreshTimes(root = document) {

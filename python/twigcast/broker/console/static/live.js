@@ -54,14 +54,14 @@ async function look() {
     });
     if (response.status === 401) { location.reload(); return; }
     if (response.ok) take(await response.json());
-    told(response.ok);
+    showConnection(response.ok);
   } catch {
-    // The broker stopped, or the network is away: it is asked again.
-    told(false);
+    // The broker stopped, or the network is away: the next request may succeed.
+    showConnection(false);
   }
 }
 
-function told(works) {
+function showConnection(works) {
   if (!state || state.classList.contains("off") === !works) return;
   state.classList.toggle("off", !works);
   state.textContent = works ? "live" : "no answer; trying again";

@@ -18,18 +18,18 @@ function rate(now, then, name, seconds) {
   return difference / seconds;
 }
 
-function told(value, unit) {
+function withUnit(value, unit) {
   return `${value >= 100 ? Math.round(value) : value.toFixed(1)} ${unit}`;
 }
 
-function tell(now, seconds) {
+function showTraffic(now, seconds) {
   for (const row of document.querySelectorAll("[data-link]")) {
     const link = now.get(row.dataset.link);
     const then = before.get(row.dataset.link);
     const messages = rate(link, then, "messages", seconds);
     const bytes = rate(link, then, "sent", seconds) + rate(link, then, "received", seconds);
-    row.querySelector("[data-flow]").textContent = told(messages, "messages a second");
-    row.querySelector("[data-bytes]").textContent = told(bytes / 1000, "KB a second, both ways");
+    row.querySelector("[data-flow]").textContent = withUnit(messages, "messages a second");
+    row.querySelector("[data-bytes]").textContent = withUnit(bytes / 1000, "KB a second, both ways");
     for (const line of document.querySelectorAll("[data-line]")) {
       // The breadth of a line grows with the logarithm of its flow.
       if (line.dataset.line === row.dataset.link) line.style.strokeWidth = `${2 + 2 * Math.log10(1 + messages)}px`;
@@ -45,7 +45,7 @@ async function look() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     place.replaceChildren(...page.getElementById("overlay").childNodes);
     const now = counts(document);
-    tell(now, (performance.now() - at) / 1000);
+    showTraffic(now, (performance.now() - at) / 1000);
     before = now;
     at = performance.now();
     state.textContent = "live";

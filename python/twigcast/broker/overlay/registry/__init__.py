@@ -5,7 +5,6 @@ A few brokers, named by the setting ``overlay_registry``, hold a replicated log
 broker sends them the requests of its clients. All messages go over the links of the overlay, from broker to broker.
 
 - ``codec``: commands, replies and messages as JSON
-- ``replica``: a holder of the log; ``ledger``: its persistent state
-- ``client``: sends requests to the holders
-- ``registrar``: client and replica of one broker; ``catalogue``: the sources, and the check of their keys
+- ``registrar``: client and replica of one broker, and the persistent state of a holder
+- ``catalogue``: the sources, and the check of their keys
 """

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Final
 
 from twigcast.broker.errors import Conflict, Forbidden
@@ -46,24 +47,19 @@ def owner_of(key: str | None) -> str:
     return hashlib.sha256(key.encode()).hexdigest() if key else ""
 
 
+@dataclass(eq=False)
 class Catalogue:
     """The catalogue of one broker; may be read in any thread.
 
-    Args:
-        here: Number of this broker.
-        name_of: Returns the name of a broker and the URL for its clients.
-        report_fault: Reports a fault by kind, broker and reason.
+    ``name_of`` returns the name of a broker and the URL for its clients. Faults are reported by kind, broker, reason.
     """
 
-    def __init__(
-        self, here: Address, name_of: Callable[[Address], str], report_fault: Callable[[str, str, str], None]
-    ) -> None:
-        self.refused: Counter[str] = Counter()
-        self._here = here
-        self._name_of = name_of
-        self._report_fault = report_fault
-        self._sources: dict[str, SourceEntry] = {}
-        self._refused_at: dict[tuple[str, str], float] = {}
+    _here: Address
+    _name_of: Callable[[Address], str]
+    _report_fault: Callable[[str, str, str], None]
+    refused: Counter[str] = field(init=False, default_factory=Counter)
+    _sources: dict[str, SourceEntry] = field(init=False, default_factory=dict)
+    _refused_at: dict[tuple[str, str], float] = field(init=False, default_factory=dict)
 
     def learn(self, source: SourceEntry) -> None:
         """Adds or replaces an entry."""
@@ -94,18 +90,7 @@ class Catalogue:
         return sum(not source.is_gone for source in self._sources.values())
 
     def check(self, scope: str, names: Collection[str], key: str | None, peer: str) -> None:
-        """Checks whether a publisher may use the names of sources at this broker.
-
-        Args:
-            scope: The tenant.
-            names: Names of the sources.
-            key: The key of the publisher.
-            peer: The publisher, for the log.
-
-        Raises:
-            Forbidden: A source has another key.
-            Conflict: A source publishes at another broker.
-        """
+        """Raises Forbidden or Conflict unless a publisher with a key may use the names of sources at this broker."""
         if not self._sources:
             return
         for name in names:

@@ -21,7 +21,7 @@ from twigcast.overlay.onyx.registry.catalogue import (
     RemoveProfile,
     RemoveSource,
 )
-from twigcast.overlay.onyx.registry.raft_log import Append, Appended, Install, Installed, RequestVote, Vote
+from twigcast.overlay.onyx.registry.raft import Append, Appended, Install, Installed, RequestVote, Vote
 
 
 class ChangedReply(NamedTuple):
@@ -31,13 +31,7 @@ class ChangedReply(NamedTuple):
 
 
 class RegistryRequest(NamedTuple):
-    """A request to a holder to carry out a command once.
-
-    Attributes:
-        request: A unique name.
-        command: The text of the command.
-        is_question: Whether it changes nothing, so that any holder can answer it.
-    """
+    """A request, under a unique name, to carry out a command once; any holder answers a question."""
 
     request: str
     command: str
@@ -101,11 +95,7 @@ def write(item: Command | Reply | RegistryMessage | SourceEntry | RegistryState)
 
 
 def read(text: bytes | str) -> Any:
-    """Returns the value of a JSON text.
-
-    Raises:
-        TextError: It is faulty, or of an unknown kind.
-    """
+    """Returns the value of a JSON text; raises TextError if it is faulty, or of an unknown kind."""
     try:
         name, content = orjson.loads(text)
         return _ADAPTERS[name].validate_python(content)

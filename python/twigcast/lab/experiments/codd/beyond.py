@@ -139,6 +139,7 @@ SWEEP: dict[Scale, list[Point]] = {
 
 
 def _logarithmic(results: Results) -> tuple[bool, str]:
+    """Depth grows ≤ 1.5 times as much as log n, in every tree."""
     texts, held = [], True
     for tree in TREES:
         depth, log = (results.curve(tree, metric) for metric in ("depth", "log"))
@@ -151,6 +152,7 @@ def _logarithmic(results: Results) -> tuple[bool, str]:
 
 
 def _lower(results: Results) -> tuple[bool, str]:
+    """Mean overhead with reorganisation < without, at every size."""
     pairs = [
         (x, results.value("CoDD-R", x, "overhead"), results.value("CoDD-NR", x, "overhead"))
         for x in sorted(results.xs("CoDD-R", "overhead"), key=float)
@@ -163,6 +165,7 @@ EXPERIMENTS = (
         id="C-F14+",
         title="Beyond: trees of 100,000 nodes",
         source="ours, after CoDD, figures 10 and 14",
+        ours=True,
         settings="abstract model: 20 classes, selectivity 0.2, a shuffle every 200 documents, fan-out 6, "
         "reorganisation after 200; informed joins under 250 documents, then 1,000 more; 1,000 to 100,000 nodes; a tree "
         "a task. Small: 250 and 1,000 nodes, 50 and 300 documents",

@@ -94,11 +94,13 @@ def _mean(results: Results, series: str, metric: str = "mean") -> float:
 
 
 def _shallower(results: Results) -> tuple[bool, str]:
+    """Mean depth with reorganisation < without."""
     moving, still = (results.value(s, "mean", "mean_depth") for s in ("CoDD-R", "CoDD-NR"))
     return moving < still, f"mean depth R {moving:.2f}, NR {still:.2f}"
 
 
 def _halved(results: Results) -> tuple[bool, str]:
+    """Mean overhead of interior nodes over the run, with reorganisation ≤ half of that without."""
     moving, still = (_mean(results, s) for s in ("CoDD-R", "CoDD-NR"))
     delayed = [_mean(results, s, "late") for s in ("CoDD-R", "CoDD-NR")]
     return moving <= 0.5 * still, (
@@ -107,11 +109,13 @@ def _halved(results: Results) -> tuple[bool, str]:
 
 
 def _below_siena(results: Results) -> tuple[bool, str]:
+    """Mean overhead of the broker tree's servers ≥ twice that of interior nodes with reorganisation; twice is ours."""
     ours, theirs = _mean(results, "CoDD-R"), _mean(results, "Siena emulation")
     return theirs >= 2 * ours, f"CoDD-R {ours:.0f} %, Siena {theirs:.0f} %"
 
 
 def _decays(results: Results) -> tuple[bool, str]:
+    """Mean overhead of the last third of the stream < that of the first third."""
     values = [value for _, value in results.curve("CoDD-R", "overhead")]
     third = max(1, len(values) // 3)
     first, last = sum(values[:third]) / third, sum(values[-third:]) / third
@@ -119,6 +123,7 @@ def _decays(results: Results) -> tuple[bool, str]:
 
 
 def _constant(results: Results) -> tuple[bool, str]:
+    """Highest overhead of the broker tree < 1.5 times its lowest; the factor is ours."""
     values = [value for _, value in results.curve("Siena emulation", "overhead")]
     return max(values) < 1.5 * min(values), f"from {min(values):.0f} % to {max(values):.0f} %"
 
@@ -129,12 +134,14 @@ def _final_ratios(results: Results) -> list[float]:
 
 
 def _successful(results: Results) -> tuple[bool, str]:
+    """More than half of the moves in the last 60 % of the time have a ratio below 1."""
     delayed = _final_ratios(results)
     below = sum(ratio < 1 for ratio in delayed) / len(delayed)
     return below > 0.5, f"{100 * below:.0f} % of {len(delayed)} moves below 1, mean {sum(delayed) / len(delayed):.2f}"
 
 
 def _bounded(results: Results) -> tuple[bool, str]:
+    """At most one in a hundred of the moves in the last 60 % of the time has a ratio above 1.5."""
     delayed = sorted(_final_ratios(results))
     above = sum(ratio > 1.5 for ratio in delayed) / len(delayed)
     return above <= 0.01, f"{100 * above:.1f} % of the moves above 1.5, the worst {delayed[-1]:.2f}"
@@ -168,12 +175,14 @@ GROWTH: dict[Scale, list[Point]] = {
 
 
 def _logarithmic(results: Results) -> tuple[bool, str]:
+    """Depth with reorganisation, fan-out 6, grows < 1.5 times as much as log n; the factor is ours."""
     curves = {s: results.curve(s, "depth") for s in results.series("depth")}
     growth = {s: c[-1][1] / c[0][1] for s, c in curves.items()}
     return growth["CoDD-R, fan-out 6"] < 1.5 * growth["log n"], ", ".join(f"{s} x{g:.2f}" for s, g in growth.items())
 
 
 def _linear_without(results: Results) -> tuple[bool, str]:
+    """Depth without reorganisation grows by > 0.6 times the factor of nodes; 0.6 is ours."""
     points = results.curve("CoDD-NR, fan-out 6", "depth")
     growth = points[-1][1] / points[0][1]
     factor = float(points[-1][0]) / float(points[0][0])
@@ -181,6 +190,7 @@ def _linear_without(results: Results) -> tuple[bool, str]:
 
 
 def _slower(results: Results) -> tuple[bool, str]:
+    """Mean overhead with reorganisation < without, at every size and fan-out."""
     pairs = []
     for series in results.series("overhead"):
         if series.startswith("CoDD-R"):

@@ -19,6 +19,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _opposite(results: Results) -> tuple[bool, str]:
+    """Overhead of CoDD at the largest fan-out < at the smallest; of the broker tree ≥ 0.95 times it (ours)."""
     ours, theirs = (results.curve(s, "overhead") for s in ("CoDD-R", "Siena emulation"))
     improves, stays = ours[-1][1] < ours[0][1], theirs[-1][1] >= 0.95 * theirs[0][1]
     return improves and stays, f"CoDD-R {ours[0][1]:.0f} to {ours[-1][1]:.0f} %, Siena {theirs[0][1]:.0f} to " + (

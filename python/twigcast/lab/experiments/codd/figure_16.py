@@ -55,6 +55,7 @@ def _course(series: str, point: Point, **settings: int) -> list[Measured]:
 
 
 def _below_ten(results: Results) -> tuple[bool, str]:
+    """Mean overhead with reorganisation at fan-out 4 < 10 % on every data set."""
     values = {
         f"{x}, {s}": results.value(s, x, "overhead")
         for s in results.series("overhead")
@@ -66,6 +67,7 @@ def _below_ten(results: Results) -> tuple[bool, str]:
 
 
 def _reorganisation_helps(results: Results) -> tuple[bool, str]:
+    """Mean overhead with reorganisation < without, for every data set and fan-out."""
     pairs = [
         (x, results.value(s, x, "overhead"), results.value(s.replace("CoDD-R", "CoDD-NR"), x, "overhead"))
         for s in results.series("overhead")
@@ -83,6 +85,7 @@ PUBLISHED_DATA = {
 
 
 def _near_published(results: Results) -> tuple[bool, str]:
+    """Every published number within a half (ours)."""
     ratios = {
         f"{name} {metric}": results.value("bundled DTD", name, metric) / value
         for name, values in PUBLISHED_DATA.items()
@@ -93,6 +96,7 @@ def _near_published(results: Results) -> tuple[bool, str]:
 
 
 def _alike(results: Results) -> tuple[bool, str]:
+    """Overheads for r ≤ 200 within a factor of 1.5 (ours), and those for rarer moves above all of them."""
     means = {s: results.value(s, "mean", "mean") for s in results.series("mean")}
     frequent = [v for s, v in means.items() if int(s.split()[-1]) <= 200]
     rare = [v for s, v in means.items() if int(s.split()[-1]) > 200]
@@ -100,11 +104,32 @@ def _alike(results: Results) -> tuple[bool, str]:
     return held, ", ".join(f"{s}: {v:.1f} %" for s, v in means.items())
 
 
-def _top_is_enough(results: Results) -> tuple[bool, str]:
+def _top_is_enough(results: Results) -> tuple[bool | None, str]:
+    """The source says as good, without a number: a quarter is ours. Where moves change nothing, nothing can differ."""
     means = {s: results.value(s, "mean", "mean") for s in results.series("mean")}
     moves = {s: results.value(s, "mean", "moves") for s in results.series("moves")}
-    held = all(means[s] <= 1.25 * means["unlimited"] for s in ("top 10", "top 20") if s in means)
-    return held, ", ".join(f"{s}: {v:.1f} %, {moves[s]:.0f} moves" for s, v in means.items())
+    seen = ", ".join(f"{s}: {v:.1f} %, {moves[s]:.0f} moves" for s, v in means.items())
+    tops = [s for s in ("top 10", "top 20") if s in means]
+    if not any(moves[s] < moves["unlimited"] for s in tops):
+        return None, f"{seen}: no request was put off"
+    return all(means[s] <= 1.25 * means["unlimited"] for s in tops), seen
+
+
+OVERALL = (5, 10)
+"""Percent of overhead in trees of thousands of nodes: what the source sums up with."""
+THOUSANDS = 1_000
+
+
+def _overall(results: Results) -> tuple[bool, str]:
+    """Judged where the overhead is settled, in the last third of the stream."""
+    settled = {
+        f"{x}, {s}": results.value(s, x, "late")
+        for s in results.series("late")
+        if s.startswith("CoDD-R")
+        for x in results.xs(s, "late")
+    }
+    seen = ", ".join(f"{name} {value:.1f} %" for name, value in settled.items())
+    return all(value <= OVERALL[1] for value in settled.values()), f"last third of the stream: {seen}"
 
 
 SMALL = {"nodes": 100, "documents": 400}
@@ -168,6 +193,12 @@ EXPERIMENTS = (
                 "the published selectivity, but share less with each other than the source's seem to; at the small "
                 "size there are too few nodes for each to find a similar one."
             ),
+            custom("Thousands of nodes have 5 to 10 % of overhead", _overall)
+            .because(
+                "The source sums up with it, and does not say for which data and fan-outs; here it is asked of all "
+                "that its figure has. Only NITF is above, where our queries share less with each other."
+            )
+            .at_size("nodes", THOUSANDS),
             custom(
                 "Reorganisation lowers the overhead of every data set at every fan-out", _reorganisation_helps
             ).because(

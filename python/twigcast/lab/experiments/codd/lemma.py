@@ -39,6 +39,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _near(results: Results) -> tuple[bool, str]:
+    """Depth / log n of the last nodes within a quarter (ours) of 1 / H."""
     texts, held = [], True
     for name in MODELS:
         last = results.xs(name, "ratio")[-1]

@@ -22,10 +22,10 @@ from twigcast.lab.overlays.codd.interest import InterestModel, InterestShape
 from twigcast.lab.overlays.codd.measures import OverheadWindow, depths, interior, mean_overhead
 from twigcast.lab.overlays.codd.scenario import CoddRun, start_run
 from twigcast.lab.overlays.codd.siena import SienaTree
-from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.lab.workload import PRESETS, bundled_dtd
 from twigcast.overlay.codd.engine import Engine, Item, Query
 from twigcast.overlay.codd.settings import CoddSettings
+from twigcast.overlay.codd.twig_engine import TwigEngine
 from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.documents import read_document
 from twigcast.query import Expr, Path, Step, child, descendant, nested
@@ -33,7 +33,7 @@ from twigcast.schema import ElementGraph
 from twigcast.subscriptions import SubscriptionSet
 
 SEED = 2003
-#: The bundled DTDs that stand for the source's.
+#: The bundled DTDs that replace the source's.
 XML_SETS = {"NITF": "news", "PSD": "protein", "CIML": "customers"}
 #: Documents with depths and lengths near the published ones.
 XML_PRESETS = {
@@ -53,7 +53,7 @@ class Outcome:
         system: Share of spurious documents among all received by nodes.
         windows: (document, system overhead, mean interior overhead) window by window.
         moves: (document, predicted cost before, after, moved) of every search.
-        ratios: (document, overhead of the node that asked for a move in the time after it / before it).
+        ratios: (document, overhead of the node that requested a move in the time after it / before it).
         siena: Overhead of every server of the emulated broker tree.
         events: Events simulated.
     """
@@ -136,7 +136,7 @@ def run_tree(
 
 
 class _Worth:
-    """Measures what moves are worth: the overhead of the node that asked, before and after."""
+    """Measures what moves are worth: the overhead of the node that requested one, before and after."""
 
     EVERY = 25
     """Documents between two looks at all nodes."""

@@ -8,8 +8,10 @@ BASE = {"wildcard": 0.0, "descendant": 0.0, "predicates": 2}
 
 
 def _plateau(results: Results) -> tuple[bool, str]:
-    values = [results.value("YFilter", x) for x in (3, 4, 5)]
-    return max(values) <= 1.25 * min(values), "YFilter at 3, 4, 5: " + ", ".join(f"{value:.3g}" for value in values)
+    """The source draws flat curves and gives no number: a quarter, the spread of repetitions here, is ours."""
+    curves = {name: [results.value(name, x) for x in (3, 4, 5)] for name in ("YFilter", "BFilter")}
+    seen = "; ".join(f"{name} {', '.join(f'{value:.3g}' for value in values)}" for name, values in curves.items())
+    return all(max(values) <= 1.25 * min(values) for values in curves.values()), f"ms at 3, 4, 5: {seen}"
 
 
 EXPERIMENTS = (
@@ -30,13 +32,17 @@ EXPERIMENTS = (
         id="B-F4.5b",
         title="Nested paths, queries of depth 3",
         source="Dai 2009, figure 4.5 (b)",
-        settings=SETTINGS + "100 queries, W = DS = 0, 2 predicates, depth 3; 0 to 5 nested paths",
+        settings=SETTINGS + "60 queries (published: 100; of depth 3 our DTD has no more different ones), W = DS = 0, "
+        "2 predicates, depth 3; 0 to 5 nested paths",
         dtd="news",
         sweep=points({**BASE, "depth": 3, "queries": 60}, "nested", range(6)),
         measure=measure,
         shows=Figure("nested paths per query", "filtering cost (ms)"),
         published="Both are flat after three nested paths: the generator puts at most one on a level.",
-        claims=(custom("Flat from three nested paths on", _plateau), losses()),
+        claims=(
+            custom("Both are flat from three nested paths on (within a quarter)", _plateau),
+            losses(),
+        ),
         notes=CAUTION,
     ),
 )

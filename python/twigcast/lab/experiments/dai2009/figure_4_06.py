@@ -8,17 +8,21 @@ SETS = {f"W = DS = {p}": {"wildcard": p, "descendant": p} for p in (0.0, 0.1, 0.
 
 
 def _wins_with_branches(results: Results) -> tuple[bool, str]:
+    """Time of BFilter < YFilter at every point with nested paths, in every set."""
     pairs = [(s, x) for s in SETS for x in results.xs(f"BFilter, {s}") if float(x) >= 1]
     won = [p for p in pairs if results.value(f"BFilter, {p[0]}", p[1]) < results.value(f"YFilter, {p[0]}", p[1])]
     return len(won) == len(pairs), f"{len(won)} of {len(pairs)} points with nested paths"
 
 
 def _loses_without(results: Results) -> tuple[bool, str]:
+    """Time of BFilter > YFilter without nested paths, in every set."""
     lost = [s for s in SETS if results.value(f"BFilter, {s}", 0) > results.value(f"YFilter, {s}", 0)]
     return len(lost) == len(SETS), f"{len(lost)} of {len(SETS)} sets"
 
 
 def _opposite(results: Results) -> tuple[bool, str]:
+    """Time at 5 nested paths > at 1 for YFilter, < for BFilter, in every set."""
+
     def slope(series: str) -> float:
         curve = results.curve(series, MQPT)
         return curve[-1][1] / curve[1][1]

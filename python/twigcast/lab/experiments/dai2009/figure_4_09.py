@@ -11,6 +11,7 @@ SETS = {
 
 
 def _flat(results: Results) -> tuple[bool, str]:
+    """The source says "little effect" without a number: half as much again is ours."""
     spreads = {f"{n}, {s}": spread(results, f"{n}, {s}") for s in SETS for n in ("YFilter", "BFilter")}
     seen = "; ".join(f"{name}: {value:.2g} times" for name, value in spreads.items())
     return max(spreads.values()) <= 1.5, f"highest over lowest. {seen}"

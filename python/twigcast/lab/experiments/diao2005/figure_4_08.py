@@ -1,7 +1,7 @@
 """Figure 4.8: what path matching spends on navigation and on collecting results, with duplicate queries."""
 
-from twigcast.lab.experiments.diao2005.filtering import measure_filters
-from twigcast.lab.experiments.framework.claims import custom
+from twigcast.lab.experiments.diao2005.filtering import DEARER_TRANSITIONS, measure_filters
+from twigcast.lab.experiments.framework.claims import custom, near, ordered
 from twigcast.lab.experiments.framework.matchers import HYBRID, XFILTER, YFILTER
 from twigcast.lab.experiments.framework.model import MQPT, Experiment, Figure, Measured, Point, Results
 from twigcast.lab.experiments.framework.workloads import build, sweep
@@ -27,13 +27,33 @@ def measure(point: Point) -> list[Measured]:
     return rows
 
 
-def _share_matched(results: Results) -> tuple[bool, str]:
+PUBLISHED_SHARE = 34
+PUBLISHED_IDENTIFIERS = 9.3
+AT = 300_000
+"""Where the source tells what collection takes."""
+
+
+def _share_matched(results: Results) -> float:
     last = results.xs("YFilter")[-1]
-    share = results.value("YFilter", last, "matched") / float(last)
-    return 0.2 < share < 0.5, f"{100 * share:.0f} % of {last:,} queries match a message"
+    return 100 * results.value("YFilter", last, "matched") / float(last)
+
+
+def _identifiers(results: Results) -> float:
+    return results.value("YFilter", AT, "matched") / results.value("YFilter", AT, "transitions")
+
+
+def _collection_dominates(results: Results) -> tuple[bool, str]:
+    """Time that duplicates add > half of YFilter's, from 300,000 queries on."""
+    xs = [x for x in results.xs("YFilter", COLLECTION) if float(x) >= AT]
+    if not xs:
+        return False, f"no point from {AT:,} on"
+    shares = [results.value("YFilter", x, COLLECTION) / results.value("YFilter", x, MQPT) for x in xs]
+    return min(shares) > 0.5, f"{100 * min(shares):.0f} % of YFilter's time or more from {AT:,} on"
 
 
 def _collection_rises(results: Results) -> tuple[bool, str]:
+    """Share of the time that duplicates add, at the last point > at the first."""
+
     def share(x: float | str) -> float:
         return results.value("YFilter", x, COLLECTION) / results.value("YFilter", x, MQPT)
 
@@ -41,14 +61,6 @@ def _collection_rises(results: Results) -> tuple[bool, str]:
     return share(last) > share(
         first
     ), f"{100 * share(first):.0f} % of YFilter's time at {first:,}, {100 * share(last):.0f} % at {last:,}"
-
-
-def _collection_alike(results: Results) -> tuple[bool, str]:
-    last = results.xs("YFilter")[-1]
-    navigation = [results.value(s, last, NAVIGATION) for s in ("YFilter", "XFilter (List Balance)")]
-    return navigation[0] < navigation[
-        1
-    ], f"navigation at {last:,}: YFilter {navigation[0]:.3g} ms, XFilter {navigation[1]:.3g} ms"
 
 
 EXPERIMENTS = (
@@ -69,9 +81,26 @@ EXPERIMENTS = (
         published="34 % of the queries match each message (less than 10 % in figure 4.6). From 300,000 queries on "
         "collection takes most of YFilter's time: 9.3 identifiers are collected per transition.",
         claims=(
-            custom("About a third of the queries match each message (34 %)", _share_matched),
+            near("34 % of the queries match each message", _share_matched, PUBLISHED_SHARE).because(
+                "Our DTD has the counts of NITF and its recursion, not its content models, and messages shorter than "
+                "the published."
+            ),
             custom("The share of collection in YFilter's time rises with duplicates", _collection_rises),
-            custom("YFilter navigates faster than XFilter", _collection_alike),
+            custom(
+                "From 300,000 queries on collection takes most of YFilter's time", _collection_dominates
+            ).at_position(AT),
+            near(
+                "YFilter collects 9.3 identifiers per transition at 300,000 queries",
+                _identifiers,
+                PUBLISHED_IDENTIFIERS,
+            ).at_position(AT),
+            ordered(
+                "YFilter navigates fastest, Hybrid comes next",
+                ("YFilter", "Hybrid", "XFilter (List Balance)"),
+                metric=NAVIGATION,
+            )
+            .because(DEARER_TRANSITIONS)
+            .at_position(500_000),
         ),
         notes="Navigation is measured on the distinct queries alone; collection is what the duplicates add.",
     ),

@@ -22,6 +22,7 @@ def measure(point: Point) -> list[Measured]:
 
 def _times(predicates: int, factor: float) -> Check:
     def check(results: Results) -> tuple[bool, str]:
+        """Time of Inline ≥ so many times that of Selection Postponed, at the last point."""
         inline, postponed = f"Inline, P = {predicates}", f"Selection Postponed, P = {predicates}"
         x = results.xs(inline)[-1]
         ratio = results.value(inline, x) / results.value(postponed, x)
@@ -31,6 +32,7 @@ def _times(predicates: int, factor: float) -> Check:
 
 
 def _memory(results: Results) -> tuple[bool, str]:
+    """Memory of Inline > Selection Postponed for both P, and with P = 2 > with P = 1."""
     x = results.xs("Inline, P = 1", MEMORY)[-1]
     pairs = {p: [results.value(f"{s}, P = {p}", x, MEMORY) for s in ("Inline", "Selection Postponed")] for p in (1, 2)}
     seen = "; ".join(f"P = {p}: Inline {a:,.1f} MB, Selection Postponed {b:,.1f} MB" for p, (a, b) in pairs.items())
@@ -38,6 +40,7 @@ def _memory(results: Results) -> tuple[bool, str]:
 
 
 def _gap_grows(results: Results) -> tuple[bool, str]:
+    """Time of Inline less that of Selection Postponed, at the last point: with P = 2 > with P = 1."""
     x = results.xs("Inline, P = 1")[-1]
     gaps = [results.value(f"Inline, P = {p}", x) - results.value(f"Selection Postponed, P = {p}", x) for p in (1, 2)]
     return gaps[1] > gaps[0], f"at {x:,}: {gaps[0]:.3g} ms for P = 1, {gaps[1]:.3g} ms for P = 2"

@@ -7,6 +7,8 @@ from twigcast.lab.experiments.framework.workloads import sweep
 
 
 def _converge(results: Results) -> tuple[bool, str]:
+    """Highest less lowest time of the three plans, at PP = 3 < at PP = 1."""
+
     def gap(x: float | str) -> float:
         values = [results.value(plan, x) for plan in PLANS]
         return max(values) - min(values)

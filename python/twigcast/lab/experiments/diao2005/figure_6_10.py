@@ -9,6 +9,7 @@ F, FW, FWR = "PathSharing-F", "PathSharing-FW", "PathSharing-FWR"
 
 
 def _leads(results: Results) -> tuple[bool, str]:
+    """-FWR has the lowest time with Opt(q+dtd)."""
     values = [results.value(plan, "Opt(q+dtd)") for plan in (FWR, FW, F)]
     return values[0] == min(values), ", ".join(
         f"{plan} {value:.3g}" for plan, value in zip((FWR, FW, F), values, strict=True)

@@ -102,23 +102,27 @@ SWEEP: dict[Scale, list[Point]] = {
 
 
 def _bounded(results: Results) -> tuple[bool, str]:
+    """Partitions that PEP looks into ≤ r M / K at every point."""
     pairs = [(results.value(ADMITTED, x, SHARE), results.value(BOUND, x, SHARE)) for x in results.xs(ADMITTED, SHARE)]
     seen = ", ".join(f"{share:.1f} of {most:.0f} %" for share, most in pairs)
     return all(share <= most + 1e-9 for share, most in pairs), seen
 
 
 def _nearly_all(results: Results) -> tuple[bool, str]:
+    """Random assignment: ≥ 90 % (ours) of the partitions at 5 occurrences."""
     share = results.value(RANDOM, 5.0, SHARE)
     return share >= 90, f"{share:.1f} % at 5 occurrences"
 
 
 def _near_computed(results: Results) -> tuple[bool, str]:
+    """Partitions that PEP looks into within 15 % (ours) of those computed."""
     xs = results.xs(ADMITTED, SHARE)
     off = [results.value(ADMITTED, x, SHARE) / results.value(COMPUTED, x, SHARE) - 1 for x in xs]
     return all(abs(each) < 0.15 for each in off), ", ".join(f"{100 * each:+.0f} %" for each in off)
 
 
 def _rises(results: Results) -> tuple[bool, str]:
+    """Partitions matched with PEP never fall from point to point."""
     shares = [share for _, share in results.curve(PEP, SHARE)]
     return shares == sorted(shares), ", ".join(f"{share:.1f} %" for share in shares)
 

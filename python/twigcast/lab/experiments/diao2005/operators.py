@@ -22,6 +22,7 @@ def share_of(kind: str, level: str, low: float, high: float) -> Check:
     """Returns a check whether a level keeps a share between two bounds of the unoptimised operators of a kind."""
 
     def check(results: Results) -> tuple[bool, str]:
+        """Share of the unoptimised operators that a level keeps, between two bounds."""
         count, all_of_them = results.value(FWR, level, kind), results.value(FWR, "no opt", kind)
         share = count / all_of_them
         return low <= share <= high, f"{count:,.0f} of {all_of_them:,.0f} {kind}, {100 * share:.0f} %"
@@ -44,6 +45,7 @@ def joins_fall(factor: float) -> Check:
     """Returns a check whether both joins take at least so many times less with the DTD."""
 
     def check(results: Results) -> tuple[bool, str]:
+        """Both joins take at least so many times less with the DTD."""
         falls = {
             operator: _value(results, "no opt", operator) / max(_value(results, "Opt(q+dtd)", operator), 1e-9)
             for operator in ("Semijoin", "OuterJoin-Select")
@@ -57,6 +59,7 @@ def dup_elim_share(most: float) -> Check:
     """Returns a check whether DupElim takes at most such a share of its time without optimisation."""
 
     def check(results: Results) -> tuple[bool, str]:
+        """Time of DupElim with the DTD ≤ such a share of that without optimisation."""
         share = _value(results, "Opt(q+dtd)", "DupElim") / _value(results, "no opt", "DupElim")
         return share <= most, f"{100 * share:.1f} % of its time without optimisation"
 

@@ -22,6 +22,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _sizes(results: Results) -> tuple[bool, str]:
+    """Names and attributes within three, or a fiftieth, of the published (ours)."""
     published = {"news": (123, 510), "auction": (77, 16), "papers": (36, 14)}
     seen = {n: tuple(int(results.value(n, "", m)) for m in ("elements", "attributes")) for n in published}
     near = all(abs(a - b) <= max(3, b // 50) for n in published for a, b in zip(seen[n], published[n], strict=True))

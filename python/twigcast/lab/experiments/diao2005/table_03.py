@@ -21,12 +21,14 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _sublinear(results: Results) -> tuple[bool, str]:
+    """Share of different queries at the last point < half (ours), and < that at 1,000."""
     x = results.xs("W = 0.2")[-1]
     share = results.value("W = 0.2", x, "distinct") / float(x)
     return share < 0.5 and share < results.value("W = 0.2", 1_000, "distinct") / 1_000, f"{100 * share:.1f} % at {x:,}"
 
 
 def _near(results: Results) -> tuple[bool, str]:
+    """Different queries with W = 0.1 within 15 % (ours) of the published."""
     xs = results.xs("published")
     off = [results.value("W = 0.1", x, "distinct") / results.value("published", x, "distinct") - 1 for x in xs]
     return max(map(abs, off)) < 0.15, "W = 0.1 against published: " + ", ".join(f"{100 * o:+.0f} %" for o in off)

@@ -46,6 +46,7 @@ def measure(point: Point) -> list[Measured]:
 
 def _near(metric: str, tolerance: float) -> Check:
     def check(results: Results) -> tuple[bool, str]:
+        """All averages within the tolerance (ours) of the published."""
         off = [
             results.value("measured", x, metric) / results.value("published", x, metric) - 1
             for x in results.xs("measured")
@@ -56,6 +57,8 @@ def _near(metric: str, tolerance: float) -> Check:
 
 
 def _slower(results: Results) -> tuple[bool, str]:
+    """From D = 6 to 10, factor of lengths > 10 / 6 > factors of levels and of steps."""
+
     def factor(metric: str) -> float:
         return results.value("measured", 10, metric) / results.value("measured", 6, metric)
 

@@ -27,6 +27,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _joins_dominate(results: Results) -> tuple[bool, str]:
+    """Time of Semijoin and OuterJoin > that of Selection and DupElim, at the last point."""
     x = results.xs(SERIES)[-1]
     names = ("Selection", "DupElim", "Semijoin", "OuterJoin-Select")
     values = {name: results.value(SERIES, x, f"ms: {name}") for name in names}

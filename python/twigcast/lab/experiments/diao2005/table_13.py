@@ -26,6 +26,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _flat_but_outer_join(results: Results) -> tuple[bool, str]:
+    """Selection, GroupBy and Join grow < 2 times (ours) and less than OuterJoin-Select."""
     first, last = results.xs(SERIES)[0], results.xs(SERIES)[-1]
     factors = {
         name: results.value(SERIES, last, f"ms: {name}") / results.value(SERIES, first, f"ms: {name}")
@@ -37,6 +38,7 @@ def _flat_but_outer_join(results: Results) -> tuple[bool, str]:
 
 
 def _unique(results: Results) -> tuple[bool, str]:
+    """Between 3 and 40 % (ours) of the queries share a complete plan, at the last point."""
     x = results.xs(SERIES)[-1]
     share = 1 - results.value(SERIES, x, "unique plans") / float(x)
     return 0.03 < share < 0.4, f"{100 * share:.0f} % of {x:,} queries share a complete plan"

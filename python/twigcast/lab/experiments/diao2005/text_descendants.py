@@ -21,6 +21,8 @@ def measure(point: Point) -> list[Measured]:
 
 
 def _gap_grows(results: Results) -> tuple[bool, str]:
+    """Time of -FWR with Opt(q) less that with Opt(q+dtd): at the last DS > at the first."""
+
     def gap(x: float | str) -> float:
         return results.value(f"{FWR}, Opt(q)", x) - results.value(f"{FWR}, Opt(q+dtd)", x)
 
@@ -29,6 +31,7 @@ def _gap_grows(results: Results) -> tuple[bool, str]:
 
 
 def _crossover(results: Results) -> tuple[bool, str]:
+    """Time of -FW < -FWR with Opt(q+dtd) at the last DS."""
     x = results.xs()[-1]
     fw, fwr = results.value(f"{FW}, Opt(q+dtd)", x), results.value(f"{FWR}, Opt(q+dtd)", x)
     return fw < fwr, f"at DS = {x}: -FW is {100 * (1 - fw / fwr):+.0f} % better than -FWR"

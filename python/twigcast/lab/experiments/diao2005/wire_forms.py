@@ -11,8 +11,7 @@ from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.lab.experiments.framework.model import Measured, Point, Scale
 from twigcast.lab.experiments.framework.timing import repeat
 from twigcast.lab.experiments.framework.workloads import DOCUMENTS, SEED, preset_of, schema_of
-from twigcast.overlay.onyx.wire.compression import compress, decompress
-from twigcast.overlay.onyx.wire.forms import Compression
+from twigcast.overlay.onyx.wire.forms import Compression, compress, decompress
 from twigcast.schema.model import Schema
 
 SIZE = "wire_bytes"

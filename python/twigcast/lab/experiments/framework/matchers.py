@@ -19,7 +19,7 @@ ENGINE = "Twigcast"
 
 
 NOTHING = "//nothing-is-called-so"
-"""A query that no message matches: an engine that holds it alone scans each message whole, and does little else."""
+"""A query that no message matches: an engine with this query alone scans each message, and does little else."""
 
 
 class Matcher(Protocol):
@@ -83,12 +83,13 @@ class EngineMatcher:
 
         self._session = EngineSession.empty(Limits())
         self._documents: Sequence[bytes] = ()
-        self._keys: list[str] = []
+        self._keys: list[str] | None = None
+        """By slot, read when first needed: reading them all is no part of storing a few more."""
 
     def add_all(self, queries: Mapping[str, str]) -> None:
         """Stores queries by key."""
         self._session.add_many(queries.items(), {}, "xpath").raise_if_refused()
-        self._keys = self._session.engine.keys()  # nothing is ever removed, so they stand by slot
+        self._keys = None
 
     def prepare(self, documents: Sequence[bytes]) -> None:
         """Keeps the bytes."""
@@ -96,6 +97,8 @@ class EngineMatcher:
 
     def match(self, number: int) -> set[str]:
         """Matches one message."""
+        if self._keys is None:
+            self._keys = self._session.engine.keys()  # nothing is ever removed, so they stand by slot
         return {self._keys[slot] for slot in self._session.engine.match(self._documents[number])}
 
     def run(self, number: int) -> None:

@@ -1,8 +1,8 @@
 """An experiment: a sweep declared as data, a measurement of one point, a figure or table, and claims.
 
 An experiment reproduces one figure or table of a publication. Its points are plain data; each is measured by one task,
-on Spark or here; all that is measured is a list of samples per (series, x, metric), and everything else, the figure,
-the verdicts and the report, is made from the stored samples.
+on Spark or here; the measurement is a list of samples per (series, x, metric), and the figure, the verdicts and the
+report are made from the stored samples.
 """
 
 from __future__ import annotations
@@ -87,23 +87,25 @@ class Results:
 
 
 Held = Literal["held", "not held", "not reached", "not checked"]
-"""``not reached``: the statement is about a place on the x axis beyond the last that was measured, and does not hold
-before it; ``not checked``: what it is about was not measured."""
+"""``not reached``: the statement is about a place on the x axis, or a size, beyond what was measured, and does not hold
+before it; ``not checked``: what it is about was not measured, or nothing could fail (no match to lose)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict on a published claim: whether it came out, and what was seen."""
+    """A verdict on a published claim: whether it held, and the numbers seen."""
 
     claim: str
     held: Held
     seen: str
     why: str = ""
     """Why it did not come out, as far as we know."""
+    ours: bool = False
+    """The statement is a conjecture of ours, not a published one: it is shown and not counted."""
 
 
 Check = Callable[[Results], tuple[bool | None, str]]
-"""Looks at the results; returns whether the claim held (``None``: cannot be told from them), and the numbers seen."""
+"""Looks at the results; returns whether the claim held (``None``: they do not show it), and the numbers seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +115,62 @@ class Claim:
     text: str
     check: Check
     otherwise: str = ""
-    """Why it does not come out, where it does not."""
+    """Why it does not hold, if it does not."""
     position: float | None = None
     """Where on the x axis the publication saw it, if the statement is about that place."""
+    size: tuple[str, float] | None = None
+    """A parameter that is not on the x axis, and its published value, if the statement is about that size."""
+    ours: bool = False
+    """A conjecture of ours, not a published statement."""
+    rule: str = ""
+    """How it is checked, in words, with the metric; the reader of a custom check finds the function there."""
 
     def at_position(self, position: float) -> Claim:
         """Returns the claim as one about a position on the x axis: before it, it cannot fail to hold."""
         return replace(self, position=position)
 
+    def at_size(self, parameter: str, published: float) -> Claim:
+        """Returns the claim as one about a size that is not on the x axis: below it, it cannot fail to hold."""
+        return replace(self, size=(parameter, published))
+
+    def conjectured(self) -> Claim:
+        """Returns the claim as a conjecture of ours, which no publication states."""
+        return replace(self, ours=True)
+
     def because(self, reason: str) -> Claim:
-        """Returns the claim with the reason why it does not come out."""
+        """Returns the claim with the reason why it does not hold."""
         return replace(self, otherwise=reason)
 
-    def judge(self, results: Results) -> Verdict:
-        """Checks the claim. If what it is about was not measured, the verdict is that it was not checked."""
+    def judge(self, results: Results, parameters: Mapping[str, Any] | None = None) -> Verdict:
+        """Returns the verdict; ``not checked`` if what the claim is about was not measured, or is nothing at all.
+
+        Args:
+            results: What was measured.
+            parameters: Those of the run that do not vary over the x axis.
+        """
         try:
             held, seen = self.check(results)
         except KeyError as missing:
-            return Verdict(self.text, "not checked", f"not measured: {missing}")
-        if held is False:
-            xs = [x for x in results.xs() if not isinstance(x, str)]
-            if self.position is not None and xs and max(xs) < self.position:
-                seen = f"{seen}; published for {self.position:,.0f}"
-                return Verdict(self.text, "not reached", seen, self.otherwise)
-            return Verdict(self.text, "not held", seen, self.otherwise)
-        return Verdict(self.text, "not checked" if held is None else "held", seen)
+            beyond = self._not_reached(results, parameters or {})
+            seen = f"not measured: {missing}" + (f"; {beyond}" if beyond else "")
+            return Verdict(self.text, "not reached" if beyond else "not checked", seen, ours=self.ours)
+        if held is not False:
+            return Verdict(self.text, "not checked" if held is None else "held", seen, ours=self.ours)
+        missed = self._not_reached(results, parameters or {})
+        if missed:
+            return Verdict(self.text, "not reached", f"{seen}; {missed}", self.otherwise, self.ours)
+        return Verdict(self.text, "not held", seen, self.otherwise, self.ours)
+
+    def _not_reached(self, results: Results, parameters: Mapping[str, Any]) -> str:
+        """What the run lacks to the place that the statement is about; empty if it is there."""
+        xs = [x for x in results.xs() if not isinstance(x, str)]
+        if self.position is not None and xs and max(xs) < self.position:
+            return f"published for {self.position:,.0f}"
+        if self.size is not None:
+            name, published = self.size
+            if parameters.get(name, published) < published:
+                return f"published for {published:,.0f} {name}, here {parameters[name]:,.0f}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +217,13 @@ class Experiment:
     shows: Figure | Table
     claims: tuple[Claim, ...]
     published: str
-    """The published numbers, for the eye: absolute times are those of the hardware of their day."""
+    """The published numbers, for comparison: absolute times are those of the hardware of their day."""
     notes: str = ""
     dtd: str = ""
-    """Name of the bundled DTD that stands for a real one (see ``variants``)."""
+    """Name of the bundled DTD that replaces a real one (see ``variants``)."""
     extra_tables: tuple[Table, ...] = field(default=())
+    ours: bool = False
+    """No publication has this experiment, so that all its claims are conjectures of ours."""
     spread: Callable[[Point, Tasks], list[Measured]] | None = None
     """For points too large for one task: measures one of them in parts."""
 
@@ -210,9 +245,11 @@ class Experiment:
 
         return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 
-    def judge(self, results: Results) -> list[Verdict]:
-        """Returns a verdict on every claim."""
-        return [claim.judge(results) for claim in self.claims]
+    def judge(self, results: Results, scale: Scale = "paper") -> list[Verdict]:
+        """Returns a verdict on every claim, for a run at one scale."""
+        points = self.sweep[scale]
+        claims = [claim.conjectured() for claim in self.claims] if self.ours else self.claims
+        return [claim.judge(results, points[0].parameters if points else {}) for claim in claims]
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ def run(
         scale: how large.
         output: folder for the Parquet files.
         spark: where to run; without it, in this process.
-        options: of the command line, for the record.
-        progress: told what is done.
+        options: of the command line, which are stored with the results.
+        progress: called with what is done.
     """
     written = []
     for experiment in experiments:

@@ -1,7 +1,7 @@
 """Runners for the parts of one measurement: in this process, or as tasks on Spark.
 
 Most points are one task each. A point that is too large for one machine is *spread*: it is made in parts, these are
-regrouped by key, and each group is worked off, so that no task holds the whole.
+regrouped by key, and each group is finished by a task, so that no task holds the whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _R = TypeVar("_R")
 Make = Callable[[_I], Iterable[tuple[int, _V]]]
 """Makes values of an input, each with the number of the group it belongs to."""
 Finish = Callable[[int, Sequence[_V]], _R]
-"""Works off one group: its number, and its values in any order."""
+"""Finishes one group: its number, and its values in any order."""
 
 
 class Tasks(Protocol):

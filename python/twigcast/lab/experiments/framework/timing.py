@@ -2,7 +2,7 @@
 
 What is measured is one thread that computes: on an idle machine its processor time is its wall-clock time, and on a
 busy one it is hardly disturbed by the neighbours, which may be other points of the same sweep. Neighbours still share
-caches and cores; so what is to be compared takes turns, and meets the same ones.
+caches and cores; so series that are compared take turns, and have the same neighbours.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twigcast.lab.experiments.framework import registry, store
+from twigcast.lab.experiments.framework.model import Verdict
 from twigcast.lab.experiments.framework.store import StoredRun
 
 HEAD = ("figure", "scale", "claim", "verdict", "seen", "time (of the processor)")
@@ -28,10 +29,14 @@ def verdict_table(runs: Iterable[StoredRun], prefixes: Sequence[str]) -> list[st
     lines = [_row(HEAD), _row(("---",) * len(HEAD))]
     for run in chosen:
         lines += [
-            _row((run.experiment, run.scale, verdict.claim, verdict.held, verdict.seen, _time(run.about)))
-            for verdict in registry.experiment_by_id(run.experiment).judge(run.results)
+            _row((run.experiment, run.scale, verdict.claim, _held(verdict), verdict.seen, _time(run.about)))
+            for verdict in registry.experiment_by_id(run.experiment).judge(run.results, run.scale)
         ]
     return lines
+
+
+def _held(verdict: Verdict) -> str:
+    return f"{verdict.held} (ours)" if verdict.ours else verdict.held
 
 
 def _time(about: Mapping[str, Any]) -> str:

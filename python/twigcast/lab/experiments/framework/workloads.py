@@ -6,17 +6,22 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from twigcast.lab.experiments.framework.model import Point, Scale
 from twigcast.lab.workload import DTD_NAMES, PRESETS, DocumentPreset, bundled_dtd, loosen, path_queries
+from twigcast.lab.workload.errors import WorkloadError
 from twigcast.schema import Schema, read_dtd
 
 SEED = 2005
 
 DOCUMENTS: Mapping[Scale, int] = {"small": 4, "paper": 200}
 """Messages per point; the publications average over 200."""
+
+TRIES_PER_MESSAGE = 200
+"""Messages made, at most, for each one whose size is asked for."""
 
 Workload = tuple[list[str], list[bytes]]
 
@@ -54,6 +59,8 @@ def _read(path: str) -> Schema:
 def preset_of(parameters: Mapping[str, Any]) -> DocumentPreset:
     """Returns the document parameters of a point: those of the DTD's shape, with its own depth."""
     preset = PRESETS[parameters.get("like", parameters["dtd"])]
+    if "max_repeats" in parameters:
+        preset = replace(preset, max_repeats=parameters["max_repeats"])
     levels = parameters.get("message_levels", parameters.get("depth"))
     if levels is not None:
         preset = replace(preset, levels=levels)
@@ -69,7 +76,7 @@ def path_workload(parameters: Mapping[str, Any]) -> list[str]:
     """Makes the path queries of a point.
 
     ``loosen`` is a pair (W, DS): a base set without ``*`` and ``//`` is made first and then loosened, as the tests of
-    non-determinism do; more are made than asked for, since some become equal.
+    non-determinism do; more are made than requested, since some become equal.
     """
     schema = schema_of(parameters["dtd"])
     count = parameters["queries"]
@@ -90,12 +97,28 @@ def path_workload(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def message_workload(parameters: Mapping[str, Any]) -> list[bytes]:
-    """Makes the messages of a point from the DTD, or takes the first of an archive (``messages``)."""
+    """Makes the messages of a point from the DTD, or takes the first of an archive (``messages``).
+
+    ``message_bytes`` is a pair: only messages between these sizes are taken, the first ones.
+
+    Raises:
+        WorkloadError: So few of the messages have such a size that it is not worth making more.
+    """
     count = parameters["documents"]
     if "messages" in parameters:
         return _from_archive(parameters["messages"], count)
-    schema = schema_of(parameters["dtd"])
-    return list(preset_of(parameters).make(schema, count, SEED))
+    schema, preset = schema_of(parameters["dtd"]), preset_of(parameters)
+    if "message_bytes" not in parameters:
+        return list(preset.make(schema, count, SEED))
+    least, most = parameters["message_bytes"]
+    made = preset.make(schema, count * TRIES_PER_MESSAGE, SEED)
+    taken = list(islice((message for message in made if least <= len(message) <= most), count))
+    if len(taken) < count:
+        raise WorkloadError(
+            f"{len(taken)} of {count * TRIES_PER_MESSAGE:,} messages have {least:,} to {most:,} bytes, {count} are "
+            "asked for: choose other sizes, or another number of repetitions (max_repeats)"
+        )
+    return taken
 
 
 @lru_cache(maxsize=2)

@@ -148,6 +148,7 @@ def _ends(results: Results, metric: str) -> tuple[float, float]:
 
 
 def _deep(results: Results) -> tuple[bool, str]:
+    """Logical steps at the last point ≤ 1.1 times those at the first."""
     first, last = _ends(results, "latency_steps")
     return last <= 1.1 * first, f"from {first:.2f} to {last:.2f} logical steps"
 
@@ -157,6 +158,7 @@ EXPERIMENTS = (
         id="M-F5+",
         title="Beyond: ten million queries on 100,000 peers",
         source="ours, after Miliaraki 2008, figures 5 and 6",
+        ours=True,
         settings="NITF, 100,000 peers, 1,000 messages of 36 kB; random paths of depth 10, W = DS = 0.2, all different, "
         "drawn 21.5, 86 and 344 million times. Spread over tasks: drawn in 16 parts, regrouped by the beginnings of "
         "the queries into 16 ranges of keys, each tallied by itself. Small: 1,000 peers, 160,000 draws, 7 messages",

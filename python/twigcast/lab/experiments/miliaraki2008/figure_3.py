@@ -22,6 +22,7 @@ TABLE = Table(
 
 
 def _twice(results: Results) -> tuple[bool, str]:
+    """Messages of the iterative method 1.5 to 2.5 (ours) times those of the recursive one, at every point."""
     ratios = [
         results.value("iterative", x, "messages") / results.value("recursive", x, "messages")
         for x in results.xs("recursive", "messages")

@@ -43,15 +43,19 @@ SETTINGS = (
 
 
 def _twice(results: Results) -> tuple[bool, str]:
+    """Messages of NITF 1.5 to 3 (ours) times those of the aggregated set, at the last point."""
     last = results.xs(NAMES[0], "messages")[-1]
     times = results.value(NAMES[0], last, "messages") / results.value(NAMES[2], last, "messages")
-    return 1.5 <= times <= 3, f"at {last:,}: {times:.1f} times"
+    longer = results.value(NAMES[0], last, "kilobytes") / results.value(NAMES[2], last, "kilobytes")
+    seen = f"{times:.1f} times: {longer:.1f} times the kB a message, {times / longer:.1f} times the messages a kB"
+    return 1.5 <= times <= 3, f"at {last:,}: {seen}"
 
 
 PUBLISHED_SIZES = {"NITF random": 225_000, "aggregated random": 125_000}
 
 
 def _sizes(results: Results) -> tuple[bool | None, str]:
+    """States at 1,000,000 random queries within a quarter (ours) of the published."""
     if results.xs(NAMES[1], "states")[-1] != 1_000_000:
         return None, "only at 1,000,000 queries"
     seen = {name: results.value(name, 1_000_000, "states") for name in PUBLISHED_SIZES}
@@ -60,6 +64,7 @@ def _sizes(results: Results) -> tuple[bool | None, str]:
 
 
 def _flat(results: Results) -> tuple[bool, str]:
+    """Latency in hops at the last point < 1.35 times (ours) that at the first, in every set."""
     growth = {}
     for name in NAMES:
         curve = [value for _, value in results.curve(name, "latency_hops")]
@@ -98,9 +103,12 @@ EXPERIMENTS = (
                 "out of different queries altogether."
             ),
             custom("NITF takes about twice the messages (1.5 to 3 times)", _twice).because(
-                "Messages grow with the elements of a document, and faster, since deeper elements are reached in "
-                "more ways; NITF documents of 36 kB have many times the elements of the others, of 4 kB. The "
-                "published sizes and the published factor do not go together."
+                "It is the documents. With 20,000 queries and 14 documents, where the factor is 15.0, the aggregated "
+                "queries get 4.4 times as many messages from the documents of NITF as from their own; the queries of "
+                "NITF get 3.4 times as many as the aggregated ones from the documents of NITF, and as many (0.98) from "
+                "the aggregated documents. Documents of NITF have four times the elements, and of the aggregated "
+                "queries a seventh is about them. The published factor would need documents of like size, the "
+                "published sizes (36.5 and 4.8 kB) are not."
             ),
         ),
     ),

@@ -52,11 +52,13 @@ BEYOND: dict[Scale, list[Point]] = {
 
 
 def _flat_steps(results: Results) -> tuple[bool, str]:
+    """Latency in logical steps is the same for every number of peers."""
     spans = {s: [v for _, v in results.curve(s, "latency_steps")] for s in results.series("latency_steps")}
     return all(max(v) == min(v) for v in spans.values()), ", ".join(f"{s} {v[0]:.2f}" for s, v in spans.items())
 
 
 def _half_log(results: Results) -> tuple[bool, str]:
+    """Routed hops a message ≤ half of log2(peers), at every point."""
     pairs = [
         (x, results.value(s, x, "hops_per_message"), results.value(s, x, "half_log"))
         for s in results.series("hops_per_message")
@@ -93,6 +95,7 @@ EXPERIMENTS = (
         id="M-F6+",
         title="Beyond: latency up to 100,000 peers",
         source="ours, after Miliaraki 2008, figure 6",
+        ours=True,
         settings="1,000 to 100,000 peers, 1,000,000 distinct queries, 1,000 messages; small: 1,000 and 10,000 peers, 7",
         sweep=BEYOND,
         measure=measure,

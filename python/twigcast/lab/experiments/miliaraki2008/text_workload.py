@@ -55,12 +55,14 @@ def _text(values: list[float]) -> str:
 
 
 def _factor(results: Results) -> tuple[bool, str]:
+    """Highest less lowest factor over the seeds ≤ 0.1."""
     seen = _seen(results, "factor")
     held = all(max(values) - min(values) <= 0.1 for values in seen.values())
     return held, ", ".join(f"{series} {_text(values)}" for series, values in seen.items())
 
 
 def _last(results: Results) -> tuple[bool | None, str]:
+    """Load of the last fifth of the peers ≤ 2 %, at about 225,000 states."""
     seen, states = _seen(results, "last")["random"], _seen(results, "states")["random"]
     if not all(0.75 <= size / PUBLISHED_STATES <= 1.25 for size in states):
         return None, f"only at about {PUBLISHED_STATES:,} states, here {max(states):,.0f}"
@@ -72,6 +74,7 @@ EXPERIMENTS = (
         id="M-seeds",
         title="Seed or workload",
         source="ours, after Miliaraki 2008, figures 3a and 7b",
+        ours=True,
         settings="NITF, 1,000 peers, 250,000 distinct queries and 1,000,000 random ones, 200 messages, five seeds of "
         "both; small: 5,000 and 20,000 queries, 7 messages, three seeds",
         dtd="news",

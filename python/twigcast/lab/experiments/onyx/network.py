@@ -22,7 +22,7 @@ COLUMNS = {
     "kilobytes": "kB",
     "busiest": "at the busiest",
     "table": "table",
-    "told": "bytes told",
+    "told": "bytes of interests sent",
     "hops": "hops",
     "milliseconds": "ms under way",
     "computing": "ms of computing",
@@ -30,8 +30,9 @@ COLUMNS = {
 }
 TABLE = Table(COLUMNS)
 WORLD = (
-    "a made-up world: brokers on a map, each linked to its two nearest predecessors, links of 0.5 to 50 ms; 100 areas, "
-    "12 kinds, 0.8 kB messages of one to three items from 5 sources; wishes for an area, with a kind or a level"
+    "a synthetic workload: brokers on a map, each linked to its two nearest predecessors, links of 0.5 to 50 ms; 100 "
+    "areas, 12 kinds, 0.8 kB messages of one to three items from 5 sources; interests in an area, with a kind or "
+    "a level"
 )
 UNPUBLISHED = "Never measured by the authors: the network was designed and not deployed."
 
@@ -84,7 +85,7 @@ REDUCED: dict[Scale, list[Point]] = {
 
 
 _ITEMS_WORTH_IT = 10
-"""What was taken is told with each message, some hundred bytes: of small messages that is much."""
+"""Each message names the part that it carries, in some hundred bytes, which is much for small messages."""
 
 
 def _grows(results: Results) -> tuple[bool, str]:
@@ -164,6 +165,7 @@ EXPERIMENTS = (
         measure=measure_methods,
         shows=Figure("brokers", "messages a publication", metric="messages"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(
             custom("Never fewer than matching early, never more than flooding", _methods_agree),
             custom("Within a quarter of the least that its trees permit", _near_least),
@@ -181,6 +183,7 @@ EXPERIMENTS = (
         measure=measure_methods,
         shows=Figure("queries", "conjunctions in a table", metric="table"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(
             custom("Tables grow more slowly than the number of queries", _slower_than_queries),
             custom("Never fewer messages than matching early, never more than flooding", _methods_agree),
@@ -194,8 +197,9 @@ EXPERIMENTS = (
         settings=f"{WORLD}; small: 30 brokers, 600 queries",
         sweep=LOCALITY,
         measure=measure_methods,
-        shows=Figure("share of local wishes", "messages a publication", metric="messages"),
+        shows=Figure("share of local interests", "messages a publication", metric="messages"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(
             custom("The more local, the fewer messages", _falls("messages")),
             custom("The more local, the smaller the tables", _falls("table")),
@@ -204,13 +208,14 @@ EXPERIMENTS = (
     ),
     Experiment(
         id="O-churn",
-        title="What changing wishes cost",
+        title="What changing interests cost",
         source="ONYX 2004; table maintenance under updates is named as open",
         settings=f"{WORLD}; so many subscriptions are replaced while messages flow; small: 20 brokers, 500 queries",
         sweep=CHURN,
         measure=measure_alone,
-        shows=Figure("share of wishes replaced", "bytes of wishes told", metric="told"),
+        shows=Figure("share of interests replaced", "bytes of interests sent", metric="told"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(custom("Nothing that was settled is lost", _all_arrive),),
         extra_tables=(TABLE,),
     ),
@@ -218,11 +223,12 @@ EXPERIMENTS = (
         id="O-budget",
         title="Content generalisation: smaller tables for more messages",
         source="Diao 2005, section 7.3.2",
-        settings=f"{WORLD}; at most so many boxes are told a neighbour; small: 20 brokers, 1,000 queries",
+        settings=f"{WORLD}; a neighbour gets at most so many boxes; small: 20 brokers, 1,000 queries",
         sweep=BUDGET,
         measure=measure_generalised,
         shows=Figure("boxes allowed", "brokers reached, of 100", metric="reached"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(
             custom("A smaller budget makes smaller tables, and no fewer messages", _budget_trades),
             custom("Nothing is lost", _all_arrive),
@@ -231,7 +237,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         id="O-relaxation",
-        title="Filtering power: what routing queries let pass that nobody wants",
+        title="Filtering power: unwanted messages that routing queries match",
         source="Diao 2005, section 7.3.1: the relaxation to conjunctions of linear paths",
         settings=f"{WORLD}; conditions on two or three children of one item, so many items a message; small: 20 "
         "brokers, 300 queries",
@@ -239,6 +245,7 @@ EXPERIMENTS = (
         measure=measure_relaxed,
         shows=Figure("items a message", "messages that serve nobody, of 100", metric="useless"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(
             custom("Exact with one item; wider the more often conditions repeat", _grows),
             custom("Nothing is lost", _all_arrive),
@@ -255,6 +262,7 @@ EXPERIMENTS = (
         measure=measure_reduced,
         shows=Figure("items a message", "kB a publication", metric="kilobytes"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(custom("Parts spare bytes where messages hold ten items or more", _spares),),
         extra_tables=(TABLE,),
     ),
@@ -262,11 +270,12 @@ EXPERIMENTS = (
         id="O-systems",
         title="Five ways to disseminate, on one workload",
         source="Diao 2005, section 7.8: a comparative study is named as future work",
-        settings=f"{WORLD}, 16 areas, one source, one wish a broker; CoDD: fan-out 6, after as many messages to settle",
+        settings=f"{WORLD}, 16 areas, one source, one interest a broker; CoDD: fan-out 6, after as many to settle",
         sweep=SYSTEMS,
         measure=measure_systems,
         shows=Figure("brokers", "messages a publication", metric="messages"),
         published=UNPUBLISHED,
+        ours=True,
         claims=(custom("The Chord automaton needs more than twice the messages of ONYX", _peers_cost),),
         extra_tables=(TABLE,),
     ),

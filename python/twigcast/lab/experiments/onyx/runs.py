@@ -1,4 +1,4 @@
-"""Running networks of brokers for the experiments on ONYX, and other ways to disseminate, on the same made-up world.
+"""Running networks of brokers for the experiments on ONYX, and other ways to disseminate, on the same workload.
 
 * *ONYX*: the protocol itself in the simulator (`twigcast.overlay.onyx`), message by message.
 * *flooding*: the same brokers, each of which wants everything; a message goes over every link of its tree.
@@ -20,7 +20,6 @@ from twigcast.lab.experiments.framework.model import Measured, Point
 from twigcast.lab.overlays.chord.build import build_ring
 from twigcast.lab.overlays.codd.measures import depths
 from twigcast.lab.overlays.codd.scenario import start_run
-from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.lab.overlays.onyx.simulation import OnyxShape, OnyxSimulation
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.chord import indexing, publication
@@ -30,6 +29,7 @@ from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.codd.engine import Item, Query
 from twigcast.overlay.codd.messages import Forward
 from twigcast.overlay.codd.settings import CoddSettings
+from twigcast.overlay.codd.twig_engine import TwigEngine
 from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.core import Address
 from twigcast.overlay.documents import read_document
@@ -121,7 +121,7 @@ def onyx(simulation: OnyxSimulation) -> Shown:
         float(measures["bytes a publication"]) / 1_000,
         max(received.values(), default=0) / messages,
         float(measures["conjunctions in a table, mean"]),
-        float(measures["bytes of wishes told"]),
+        float(measures["bytes of interests sent"]),
         sum(lengths) / max(1, len(lengths)),
         float(measures["delay, median, ms"]),
         float(measures["ms of computing a publication"]),

@@ -7,16 +7,27 @@ from html import escape
 from pathlib import Path
 from statistics import median
 
-from twigcast.lab.experiments.framework.model import Experiment, Figure, Illustration, Results, Scale, Table, Verdict, X
+from twigcast.lab.experiments.framework.model import (
+    Experiment,
+    Figure,
+    Held,
+    Illustration,
+    Results,
+    Scale,
+    Table,
+    Verdict,
+    X,
+)
 from twigcast.lab.experiments.framework.store import StoredRun
 from twigcast.lab.experiments.reporting import plots
+from twigcast.lab.experiments.reporting.headline import Headline, headline
 from twigcast.lab.experiments.reporting.report_style import STYLE
 
-BADGES = {
+BADGES: Mapping[Held, str] = {
     "held": "the statement came out here",
     "not held": "it did not; the card says why",
     "not reached": "it is about a place further right than this run goes",
-    "not checked": "what it is about was not measured",
+    "not checked": "what it is about was not measured, or there was nothing that could fail",
 }
 """The verdicts, and what they mean."""
 
@@ -60,12 +71,12 @@ def _page(
     experiments: Sequence[Experiment], runs: Mapping[str, Sequence[StoredRun]], illustrations: Sequence[Illustration]
 ) -> Iterable[str]:
     judged = {
-        (run.experiment, run.scale): experiment.judge(run.results)
+        (run.experiment, run.scale): experiment.judge(run.results, run.scale)
         for experiment in experiments
         for run in runs.get(experiment.id, ())
     }
     yield HEAD
-    yield _tally([verdict for verdicts in judged.values() for verdict in verdicts])
+    yield _tally(headline(judged))
     yield _machine([run for some in runs.values() for run in some])
     yield "</header><main>"
     yield from _overview(experiments, runs, judged)
@@ -76,14 +87,16 @@ def _page(
     yield FOOT
 
 
-def _tally(verdicts: Sequence[Verdict]) -> str:
-    counts = {held: sum(verdict.held == held for verdict in verdicts) for held in BADGES}
+def _tally(counted: Headline) -> str:
+    counts = {held: counted.published.get(held, 0) for held in BADGES}
     tiles = (
         f'<div class="tile {_slug(held)}"><b>{count}</b><span>{held}</span><small>{BADGES[held]}</small></div>'
         for held, count in counts.items()
-        if count or held != "not checked"
     )
-    return f'<div class="tiles">{"".join(tiles)}</div>'
+    said = f"{counted.total} published statements, each counted once: at the published size where it was run there."
+    if counted.ours:
+        said += f" {counted.ours} conjectures of ours, marked so, are not among them."
+    return f'<div class="tiles">{"".join(tiles)}</div><p>{said}</p>'
 
 
 def _slug(text: str) -> str:
@@ -112,12 +125,17 @@ def _overview(
 ) -> Iterable[str]:
     yield '<section class="card"><h2>Overview</h2><table class="overview"><thead><tr><th>id</th><th>what</th>'
     yield "<th>published claims</th></tr></thead><tbody>"
-    for experiment in experiments:
-        stored = runs.get(experiment.id, ())
+    for experiment in (experiment for experiment in experiments if runs.get(experiment.id)):
+        stored = runs[experiment.id]
         dots = "".join(_dots(run, judged[run.experiment, run.scale]) for run in stored)
-        link = f'<a href="#{_anchor(stored[0])}">{escape(experiment.id)}</a>' if stored else escape(experiment.id)
-        yield f"<tr><td>{link}</td><td>{escape(experiment.title)}</td><td>{dots or 'not run'}</td></tr>"
-    yield "</tbody></table></section>"
+        link = f'<a href="#{_anchor(stored[0])}">{escape(experiment.id)}</a>'
+        yield f"<tr><td>{link}</td><td>{escape(experiment.title)}</td><td>{dots}</td></tr>"
+    yield "</tbody></table>"
+    waiting = [experiment for experiment in experiments if not runs.get(experiment.id)]
+    if waiting:
+        rows = "".join(f"<li>{escape(e.id)}: {escape(e.title)}</li>" for e in waiting)
+        yield f"<details><summary>{len(waiting)} not run</summary><ul>{rows}</ul></details>"
+    yield "</section>"
 
 
 def _dots(run: StoredRun, verdicts: Sequence[Verdict]) -> str:
@@ -150,8 +168,9 @@ def _card(experiment: Experiment, run: StoredRun, verdicts: Sequence[Verdict]) -
     yield '<ul class="verdicts">'
     for verdict in verdicts:
         yield f'<li><span class="badge {_slug(verdict.held)}">{verdict.held}</span>'
+        ours = " <small>(a conjecture of ours)</small>" if verdict.ours else ""
         why = f"<p>Why: {escape(verdict.why)}</p>" if verdict.why else ""
-        yield f"<div><b>{escape(verdict.claim)}</b><br><small>{escape(verdict.seen)}</small>{why}</div></li>"
+        yield f"<div><b>{escape(verdict.claim)}</b>{ours}<br><small>{escape(verdict.seen)}</small>{why}</div></li>"
     yield f'</ul><p class="published"><b>Published.</b> {escape(experiment.published)}</p>'
     if experiment.notes:
         yield f'<p class="notes">{escape(experiment.notes)}</p>'

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from twigcast.overlay.chord import handlers as _handlers  # noqa: F401 - completes Peer
 from twigcast.overlay.chord import maintenance
-from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.chord.table import Ref, identifier_of_address
 from twigcast.overlay.core import Address
 from twigcast.overlay.errors import IdentifierClash, ImpossibleSetting
 
@@ -19,7 +19,7 @@ def make_peer(address: Address, settings: ChordSettings, incarnation: int = 0, i
     """Makes a peer that is not part of any ring yet. Its identifier is the hash of its address, unless it is passed."""
     if identifier is None:
         identifier = identifier_of_address(address, settings.bits)
-    return Peer(Ref(identifier, address), settings, incarnation)
+    return Peer(Ref(identifier, address, incarnation), settings)
 
 
 def build_ring(settings: ChordSettings, hosts: int, identifiers: Sequence[int] | None = None) -> list[Peer]:
@@ -60,8 +60,10 @@ def link_ring(peers: Sequence[Peer], refs: Sequence[Ref]) -> None:
         table = peer.table
         table.set_successors([refs[(index + step) % count] for step in range(1, min(count, table.successors_max + 1))])
         table.predecessor = refs[index - 1]
+        maintenance.admit(peer, (*table.successors, table.predecessor))
         table.verified_span = table.own_span() or 0
         table.set_fingers(_distinct_fingers(peer, refs, positions))
+        maintenance.admit(peer, table.fingers)
 
 
 def _distinct_fingers(peer: Peer, refs: Sequence[Ref], positions: Sequence[int]) -> list[Ref]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twigcast.lab.overlays.chord.automaton import Integers, Numbers
-from twigcast.overlay.chord.identifiers import identifier_of_address
+from twigcast.overlay.chord.table import identifier_of_address
 
 _CHUNK = 1 << 17
 """Lookups that are followed at once, to bound memory."""

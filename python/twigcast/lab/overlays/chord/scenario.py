@@ -59,7 +59,7 @@ class ChordRun:
             simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
         argument = step.argument
         if step.what == "join":
-            simulator.add(make_peer(step.node, self.settings, incarnation=int(simulator.now)))
+            simulator.add(make_peer(step.node, self.settings, incarnation=simulator.next_life(step.node)))
             simulator.command(step.node, maintenance.start_join, argument)
         elif step.what == "leave":
             simulator.command(step.node, maintenance.leave)

@@ -278,7 +278,7 @@ class Network:
         """Counts the iterative method: the publisher asks for each active state at each element, and waits for answers.
 
         Raises:
-            ImpossibleSetting: Not all states are counted: how long a question takes depends on all that are asked.
+            ImpossibleSetting: Not all states are counted: how long a request takes depends on all others.
         """
         if len(self.counted) < len(self.automaton):
             raise ImpossibleSetting("counted", self.counted, "all states for the iterative method")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 
 from pyroaring import BitMap
 
@@ -208,9 +207,3 @@ def _mask_of(members: set[int]) -> int:
     for member in members:
         mask |= 1 << member
     return mask
-
-
-def constant_stream(contents: Iterable[int]) -> Iterator[Item]:
-    """Yields items from sets of satisfied interests, as bits; for tests and small examples."""
-    numbers = count(1)
-    return (Item(next(numbers), content) for content in contents)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from twigcast.lab.overlays.checkers import Violation
 from twigcast.lab.overlays.codd.scenario import ROOT, CoddRun
 from twigcast.lab.overlays.journal import Journal
 from twigcast.lab.overlays.trace import TraceStep
-from twigcast.overlay.codd.engine import Engine, Item
+from twigcast.overlay.codd.engine import Item, Query
 from twigcast.overlay.codd.messages import JoinedTree, Received, StreamEnded
 from twigcast.overlay.codd.node import CoddNode
 from twigcast.overlay.core import Address
@@ -95,48 +96,57 @@ def check_tree(run: CoddRun) -> list[Violation]:
     return violations
 
 
-class _Deliveries:
-    """What a trace asked for and a journal shows."""
+class _Life(NamedTuple):
+    """The time from a node's start to its end, and what it asked for."""
 
-    def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
-        self.queries: dict[Address, Any] = {}
-        self.gone: set[Address] = set()
-        self.items: list[Item] = []
-        for step in trace:
-            if step.what == "join":
-                self.queries[step.node] = step.argument[0]
-            elif step.what in ("leave", "crash"):
-                self.gone.add(step.node)
-            elif step.what == "publish":
-                self.items.append(step.argument)
-        self.first: dict[Address, int] = {}
-        self.received: dict[Address, list[int]] = {}
-        for entry in journal.delivered():
-            if isinstance(entry.item, JoinedTree):
-                self.first.setdefault(entry.receiver, entry.item.first)
-            elif isinstance(entry.item, Received):
-                self.received.setdefault(entry.receiver, []).append(entry.item.number)
-            elif isinstance(entry.item, StreamEnded):
-                self.gone.add(entry.receiver)
+    node: Address
+    query: Any
+    begin: float
+    end: float  #: When it crashed or began to leave; infinity for never.
 
 
-def check_deliveries(journal: Journal, trace: Sequence[TraceStep], engine: Engine) -> list[Violation]:
-    """Checks whether each node gets, from its first document on, each that satisfies its query once, and no other."""
-    seen = _Deliveries(journal, trace)
+def _lives(trace: Sequence[TraceStep]) -> list[_Life]:
+    lives: list[_Life] = []
+    living: dict[Address, _Life] = {}
+    for step in trace:
+        if step.what == "join":
+            living[step.node] = _Life(step.node, step.argument[0], step.time, math.inf)
+        elif step.what in ("leave", "crash"):
+            lives.append(living.pop(step.node)._replace(end=step.time))
+    return [*lives, *living.values()]
+
+
+def check_deliveries(
+    journal: Journal, trace: Sequence[TraceStep], wants: Callable[[Query, Item], bool]
+) -> list[Violation]:
+    """Checks whether each node gets, from its first document on, each that satisfies its query once, and no other.
+
+    What a node got in a former life at the same address is judged apart. `wants` is the oracle.
+    """
+    items = [step.argument for step in trace if step.what == "publish"]
+    events: dict[Address, list[tuple[float, Any]]] = defaultdict(list)
+    for entry in journal.delivered():
+        events[entry.receiver].append((entry.time, entry.item))
+    lives = _lives(trace)
     violations: list[Violation] = []
-    for node, query in seen.queries.items():
-        mask = engine.mask([query])
-        got = seen.received.get(node, [])
-        requested = {item.number for item in seen.items if engine.satisfied(item) & mask}
-        due = {number for number in requested if number >= seen.first.get(node, 1 << 60)}
-        twice = sorted(number for number, times in Counter(got).items() if times > 1)
-        for rule, numbers in (("doubled", twice), ("false", sorted(set(got) - requested))):
+    for life in lives:
+        node = life.node
+        # A node that leaves gets documents until it is gone; the next life begins after that.
+        until = min(
+            (other.begin for other in lives if other.node == node and other.begin > life.begin), default=math.inf
+        )
+        seen = [item for time, item in events[node] if life.begin <= time < until]
+        got = Counter(item.number for item in seen if isinstance(item, Received))
+        wanted = {item.number for item in items if wants(life.query, item)}
+        first = next((item.first for item in seen if isinstance(item, JoinedTree)), None)
+        twice = sorted(number for number, times in got.items() if times > 1)
+        for rule, numbers in (("doubled", twice), ("false", sorted(got.keys() - wanted))):
             if numbers:
-                violations.append(Violation(rule, 0.0, node, str(numbers)))
-        if node in seen.gone:
+                violations.append(Violation(rule, life.begin, node, str(numbers)))
+        if life.end < math.inf or any(isinstance(item, StreamEnded) for item in seen):
             continue
-        if node not in seen.first:
-            violations.append(Violation("not joined", 0.0, node, "never joined"))
-        if not due <= set(got):
-            violations.append(Violation("lost", 0.0, node, str(sorted(due - set(got)))))
+        if first is None:
+            violations.append(Violation("not joined", life.begin, node, "never joined"))
+        elif missing := sorted(number for number in wanted - got.keys() if number >= first):
+            violations.append(Violation("lost", life.begin, node, str(missing)))
     return violations

@@ -73,7 +73,7 @@ class CoddRun:
     def add(self, address: Address, query: Query, seeds: tuple[Address, ...] = (ROOT,)) -> None:
         """Adds a node with this query, which starts to join."""
         self.simulator.add(
-            CoddNode(address, query, self.engine, self.settings, ROOT, incarnation=int(self.simulator.now))
+            CoddNode(address, query, self.engine, self.settings, ROOT, incarnation=self.simulator.next_life(address))
         )
         self.simulator.command(address, join.join, seeds)
 
@@ -142,7 +142,7 @@ def start_run(
     seed: int = 0,
     journal: Journal | None = None,
 ) -> CoddRun:
-    """Returns a tree with nobody but the producer."""
+    """Returns a tree with the producer alone."""
     simulator = Simulator(seed, faults, journal or Journal(keep=False))
     run = CoddRun(engine, settings, simulator)
 

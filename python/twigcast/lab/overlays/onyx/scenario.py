@@ -56,7 +56,9 @@ class BrokerStore:
         subscriptions: Routing queries by key.
         parts: By key, the part of messages that a subscription uses, if it is not the whole.
         lost: Ranges that were reported as lost.
-        repeats: Number of messages that were already stored.
+        repeats: Number of messages that were already stored, in all lives of the broker.
+        doubled: Messages that one life of the broker has handed over twice: those of a former life may come again,
+            since a broker that has crashed asks for what follows its stored horizon.
     """
 
     incarnation: int = 0
@@ -71,6 +73,7 @@ class BrokerStore:
     parts: dict[Hashable, Projection] = field(default_factory=dict)
     lost: list[RangeLost] = field(default_factory=list)
     repeats: int = 0
+    doubled: list[tuple[Root, int]] = field(default_factory=list)
 
 
 class OnyxNetwork:
@@ -115,6 +118,7 @@ class OnyxNetwork:
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
         self.stores: dict[Address, BrokerStore] = {}
         self.settled: dict[Address, set[Hashable]] = {}
+        self._handed_over: dict[Address, set[tuple[Root, int]]] = {}
         self.refusals: list[tuple[Address, ProtocolViolation]] = []
         self.troubles: list[tuple[Address, NodeWarning]] = []
         self.on_item: Callable[[float, Address, Any], None] | None = None
@@ -147,6 +151,7 @@ class OnyxNetwork:
             horizons=store.horizons,
         )
         self.settled[address] = set()
+        self._handed_over[address] = set()
         self.simulator.add(OrderedNode(inner, self.neighbours(address), self.ordered, store.incarnation))
         for key, requested in store.subscriptions.items():
             part = store.parts.get(key)
@@ -249,6 +254,7 @@ class OnyxNetwork:
     def _delivered(self, time: float, address: Address, item: Any) -> None:
         match item:
             case StoreRequested():
+                self._count(address, item)
                 life = self.stores[address].incarnation
                 self.simulator.at(time + self.store_delay, self._commit, address, life, item)
             case RangeLost():
@@ -264,6 +270,13 @@ class OnyxNetwork:
                 self.troubles.append((address, item))
         if self.on_item is not None:
             self.on_item(time, address, item)
+
+    def _count(self, address: Address, item: StoreRequested) -> None:
+        if item.message is not None:
+            key = item.root, item.message.number
+            if key in self._handed_over[address]:
+                self.stores[address].doubled.append(key)
+            self._handed_over[address].add(key)
 
     def _commit(self, address: Address, life: int, item: StoreRequested) -> None:
         store = self.stores[address]

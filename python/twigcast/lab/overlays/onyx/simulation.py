@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, cast
 
 from twigcast.lab.overlays.draw import draw_map
 from twigcast.lab.overlays.journal import Journal
@@ -292,7 +293,7 @@ class OnyxSimulation:
         if isinstance(inner, Span) and inner.message is not None:
             link = sender, receiver
             self.outcome.sent[link] = self.outcome.sent.get(link, 0) + 1
-            self.outcome.sent_bytes[link] = self.outcome.sent_bytes.get(link, 0) + inner.size_bytes()
+            self.outcome.sent_bytes[link] = self.outcome.sent_bytes.get(link, 0) + cast("Any", inner).size_bytes()
 
     def _judge(self) -> None:
         outcome, stores = self.outcome, self.network.stores
@@ -373,7 +374,7 @@ class OnyxSimulation:
             "delay, longest, ms": 1_000 * delays[-1],
             "conjunctions in a table, mean": sum(outcome.tables) / max(1, len(outcome.tables)),
             "conjunctions in a table, most": max(outcome.tables, default=0),
-            "bytes of wishes told": outcome.bytes.get(RoutingDelta.__name__, 0),
+            "bytes of interests sent": outcome.bytes.get(RoutingDelta.__name__, 0),
             "questions": outcome.counts.get("Recover", 0),
             "ms of computing a publication": 1_000 * outcome.seconds / messages,
         }
@@ -390,7 +391,7 @@ class OnyxSimulation:
             self.world.locations,
             loads,
             flows,
-            title=f"{self.shape.brokers} brokers: messages received, and passed over each link",
+            title=f"{self.shape.brokers} brokers; the broader a link, the more messages it carries",
             marked=set(self.roots),
         )
 

@@ -39,7 +39,7 @@ class Workload:
         return f"<{name}{attributes}>{inner}</{name}>"
 
     def query(self, *, conditions: float, twigs: float) -> Path:
-        """Returns a walk from the root, with ``*`` and ``//`` one step in five, and as many predicates as asked for."""
+        """Returns a walk from the root, with ``*`` and ``//`` one step in five, and as many predicates as requested."""
         steps: list[Step] = []
         name = "feed"
         for depth in range(self._random.randint(2, 5)):

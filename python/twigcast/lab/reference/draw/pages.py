@@ -28,7 +28,7 @@ def redraw(folder: Path, *, write: bool) -> list[str]:
         The names of the files that were not up to date.
 
     Raises:
-        KeyError: A page asks for something that is not drawn.
+        KeyError: A page refers to something that is not drawn.
     """
     drawn = figures()
     requested: dict[Path, str] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from twigcast.overlay.onyx.content.generalise import boxes
 from twigcast.overlay.onyx.content.implication_index import ImplicationIndex, kept_without_implied
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
 
@@ -29,15 +30,10 @@ _TIGHTENED_AT_ONCE_MAX = 200_000
 
 
 class AnnouncementDelta(NamedTuple):
-    """The changes of an announcement.
+    """The changes of an announcement."""
 
-    Attributes:
-        interests: Disjuncts that are new or hold for other roots.
-        unwanted: Withdrawn disjuncts.
-    """
-
-    interests: dict[Disjunct, Roots]
-    unwanted: frozenset[Disjunct]
+    interests: dict[Disjunct, Roots]  #: Disjuncts that are new or hold for other roots.
+    unwanted: tuple[Disjunct, ...]  #: Withdrawn disjuncts.
 
 
 def covers(wide: Roots, narrow: Roots) -> bool:
@@ -72,32 +68,28 @@ class InterestCover:
 
 
 class Announcement:
-    """The announcement to one neighbour.
-
-    Attributes:
-        announced: What the neighbour was sent, with all changes that were returned.
-    """
+    """The announcement to one neighbour."""
 
     def __init__(
         self,
         boxes_max: int | None = None,
         generalise: Generalise | None = None,
-        absorb: InterestCover | None = None,
+        cover: InterestCover | None = None,
     ) -> None:
         """Begins empty.
 
         Args:
             boxes_max: Most conjunctions and distinct paths (content generalisation); `None`: any number.
             generalise: Makes it smaller.
-            absorb: The cover of interests, shared by several announcements.
+            cover: The cover of interests, shared by several announcements.
         """
-        self._absorb = absorb or InterestCover()
-        self.announced: dict[Disjunct, Roots] = {}
+        self._cover = cover or InterestCover()
+        self.announced: dict[Disjunct, Roots] = {}  #: What the neighbour was sent, with all changes that were returned.
         self._boxes_max = boxes_max
         self._generalise = generalise
         self._interests: dict[Disjunct, Roots] = {}
         self._carrier: dict[Disjunct, Disjunct] = {}
-        self._carried: dict[Disjunct, set[Disjunct]] = {}
+        self._carried: dict[Disjunct, dict[Disjunct, None]] = {}
         self._carriers = ImplicationIndex()
         self._path_uses: dict[LinearPath, int] = {}
         self._before: dict[Disjunct, Roots | None] = {}
@@ -106,7 +98,7 @@ class Announcement:
 
     @property
     def boxes(self) -> int:
-        """The number of conjunctions and distinct paths that are announced."""
+        """The size of the announcement in boxes: its conjunctions and distinct paths (see `generalise`)."""
         return len(self.announced) + len(self._path_uses)
 
     @property
@@ -151,7 +143,7 @@ class Announcement:
         if carrier is None:
             return []
         carried = self._carried[carrier]
-        carried.discard(disjunct)
+        carried.pop(disjunct, None)
         if carrier == disjunct and carried and not covers(roots, self.announced[carrier]):
             if len(carried) > _CARRIED_ANEW_MAX:
                 self._is_loose = True
@@ -159,7 +151,7 @@ class Announcement:
             for other in carried:
                 del self._carrier[other]
             self._withdraw(carrier)
-            return sorted(carried, key=repr)
+            return list(carried)
         if not carried:
             self._withdraw(carrier)
         return []
@@ -176,7 +168,7 @@ class Announcement:
 
     def _attach(self, disjunct: Disjunct, carrier: Disjunct) -> None:
         self._carrier[disjunct] = carrier
-        self._carried.setdefault(carrier, set()).add(disjunct)
+        self._carried.setdefault(carrier, {})[disjunct] = None
 
     def _announce(self, disjunct: Disjunct, roots: Roots) -> None:
         existing = self.announced.get(disjunct)
@@ -201,7 +193,7 @@ class Announcement:
         now = {disjunct: self.announced.get(disjunct) for disjunct in before}
         return AnnouncementDelta(
             {disjunct: roots for disjunct, roots in now.items() if roots is not None and roots != before[disjunct]},
-            frozenset(disjunct for disjunct, roots in now.items() if roots is None and before[disjunct] is not None),
+            tuple(disjunct for disjunct, roots in now.items() if roots is None and before[disjunct] is not None),
         )
 
     # Tightening.
@@ -220,11 +212,11 @@ class Announcement:
                 self._attach(interest, wide)
 
     def _tighten(self) -> None:
-        stands_for = self._absorb(self._interests)
-        carriers = set(stands_for.values())
+        stands_for = self._cover(self._interests)
+        carriers = dict.fromkeys(stands_for.values())
         limit = self._boxes_max
         self._is_loose = False
-        if limit is not None and self._generalise is not None and _boxes(carriers) > limit:
+        if limit is not None and self._generalise is not None and boxes(carriers) > limit:
             wider = self._generalise(carriers, int(limit * _REDUCED_TO))
             stands_for = {disjunct: wider[carrier] for disjunct, carrier in stands_for.items()}
             self._is_loose = True
@@ -239,12 +231,3 @@ class Announcement:
         for carrier, roots in requested.items():
             self._announce(carrier, roots)
         self._interests_when_tight = len(self._interests)
-
-
-def _boxes(disjuncts: Iterable[Disjunct]) -> int:
-    paths: set[LinearPath] = set()
-    count = 0
-    for disjunct in disjuncts:
-        count += 1
-        paths |= disjunct.paths
-    return count + len(paths)

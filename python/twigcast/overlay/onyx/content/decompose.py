@@ -46,34 +46,23 @@ from twigcast.query import (
 )
 from twigcast.query.functions import FUNCTIONS, result_type
 from twigcast.query.reading import XML_NAMESPACE
+from twigcast.query.xpath import with_operands
 
 
 class Budget(NamedTuple):
-    """The bounds of a routing query.
+    """The bounds of a routing query."""
 
-    Attributes:
-        alternatives_max: Most disjuncts.
-        paths_max: Most linear paths of one disjunct.
-        depth_max: Greatest nesting of steps and conditions; what is deeper is left out.
-    """
-
-    alternatives_max: int = 64
-    paths_max: int = 32
-    depth_max: int = 100
+    alternatives_max: int = 64  #: Most disjuncts.
+    paths_max: int = 32  #: Most linear paths of one disjunct.
+    depth_max: int = 100  #: Greatest nesting of steps and conditions; what is deeper is left out.
 
 
 class Alternative(NamedTuple):
-    """A conjunction, as seen from the current element.
+    """A conjunction, as seen from the current element."""
 
-    Attributes:
-        here: Conditions on the element.
-        below: Linear paths from the element.
-        anywhere: Linear paths from the document node.
-    """
-
-    here: frozenset[Expr] = frozenset()
-    below: frozenset[Steps] = frozenset()
-    anywhere: frozenset[Steps] = frozenset()
+    here: frozenset[Expr] = frozenset()  #: Conditions on the element.
+    below: frozenset[Steps] = frozenset()  #: Linear paths from the element.
+    anywhere: frozenset[Steps] = frozenset()  #: Linear paths from the document node.
 
     def contains(self, other: Alternative) -> bool:
         """Returns whether it requires all that `other` requires."""
@@ -91,15 +80,10 @@ _FORWARD = (Axis.CHILD, Axis.DESCENDANT, Axis.DESCENDANT_CHILD)
 
 
 class Decomposed(NamedTuple):
-    """The decomposition of a condition.
+    """The decomposition of a condition."""
 
-    Attributes:
-        disjuncts: Conjunctions of absolute linear paths.
-        is_generalised: Whether the budget did not suffice, so that a part is replaced by something wider.
-    """
-
-    disjuncts: frozenset[frozenset[Steps]]
-    is_generalised: bool
+    disjuncts: frozenset[frozenset[Steps]]  #: Conjunctions of absolute linear paths.
+    is_generalised: bool  #: Whether the budget did not suffice, so that a part is replaced by something wider.
 
 
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
@@ -125,8 +109,7 @@ class _Decomposer:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._depth = 0
-        self.is_generalised = False
-        """Whether something did not fit into the budget."""
+        self.is_generalised = False  #: Whether something did not fit into the budget.
 
     # Formulas.
 
@@ -384,7 +367,7 @@ def _in_common(alternatives: Alternatives) -> Alternatives:
 
 
 def _needs_nodes(expression: Expr) -> bool:
-    """Whether an expression is certainly false where none of its paths leads anywhere."""
+    """Returns whether an expression is certainly false where none of its paths leads anywhere."""
     prefixes: dict[str, str] = {XML_NAMESPACE: "xml"}
     renamed = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"n{len(prefixes)}")).expression(expression)
     text = str(renamed)
@@ -413,15 +396,6 @@ def _of_first_node(expression: Expr) -> bool:
 
 def _replaced(expression: Expr) -> Expr:
     """Returns an expression with `.` in place of its path."""
-    match expression:
-        case Path():
-            return Path(ContextNode(), (_ITSELF,))
-        case Compare(operator, left, right):
-            return Compare(operator, _replaced(left), _replaced(right))
-        case Arithmetic(operator, left, right):
-            return Arithmetic(operator, _replaced(left), _replaced(right))
-        case Negate(operand):
-            return Negate(_replaced(operand))
-        case FunctionCall(function, arguments):
-            return FunctionCall(function, tuple(map(_replaced, arguments)))
-    return expression
+    if isinstance(expression, Path):
+        return Path(ContextNode(), (_ITSELF,))
+    return with_operands(expression, _replaced)

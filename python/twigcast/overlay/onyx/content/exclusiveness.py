@@ -188,13 +188,7 @@ class _Buckets:
 
 
 class Partitioning:
-    """A partitioning of queries into partitions 0 to K - 1, and K for don't care.
-
-    Attributes:
-        patterns: The chosen patterns.
-        count: K.
-        partition_of: The partition of each query.
-    """
+    """A partitioning of queries into partitions 0 to K - 1, and K for don't care."""
 
     def __init__(
         self, queries: Sequence[Selections], patterns: Sequence[ExclusivenessPattern], count: int, seed: int = 1
@@ -206,8 +200,8 @@ class Partitioning:
         """
         if count < 1:
             raise ImpossibleSetting("partitions", count, "at least 1")
-        self.patterns = tuple(patterns)
-        self.count = count
+        self.patterns = tuple(patterns)  #: The chosen patterns.
+        self.count = count  #: K.
         self._random = Random(f"partitions {seed}")  # noqa: S311 - reproducible, not secret
         constants: dict[ExclusivenessPattern, Counter[Constant]] = {pattern: Counter() for pattern in patterns}
         for selections in queries:
@@ -215,7 +209,7 @@ class Partitioning:
                 if pattern in constants:
                     constants[pattern][constant] += 1
         self._buckets = {pattern: _Buckets(counted, count) for pattern, counted in constants.items()}
-        self.partition_of = [self.assign(selections) for selections in queries]
+        self.partition_of = [self.assign(selections) for selections in queries]  #: The partition of each query.
 
     @property
     def dont_care(self) -> int:

@@ -2,8 +2,9 @@
 
 For every generalisation *G*, *r* implies *G(r)*, so no message is lost. Rules 1 to 6 widen one conjunction
 (:mod:`twigcast.overlay.onyx.content.widening`). To these come: 7. what all disjuncts have in common, which follows from
-dropping paths; 8. absorption, which loses nothing (:func:`absorb`); 9. a budget of *boxes*, that is conjunctions and
-distinct paths, which is met greedily (:func:`generalise`).
+dropping paths; 8. absorption: disjuncts that imply another are left out, which loses nothing
+(:func:`twigcast.overlay.onyx.content.implication_index.kept_without_implied`); 9. a budget of *boxes*, that is
+conjunctions and distinct paths, which is met greedily (:func:`generalise`).
 
 The greedy choice is among groups: all disjuncts that one rule turns into the same wider disjunct, or that differ only
 in constants. Replacing a group by the wider disjunct saves boxes and costs filtering power, since messages satisfy it
@@ -22,10 +23,10 @@ from typing import NamedTuple, TypeAlias
 from twigcast._core import ConjunctionIndex
 from twigcast.errors import QueryError
 from twigcast.overlay.onyx.content.implication import without_implied
-from twigcast.overlay.onyx.content.implication_index import kept_without_implied
+from twigcast.overlay.onyx.content.implication_index import kept_without_implied, order_of
 from twigcast.overlay.onyx.content.linear import Steps, path_of, steps_of
 from twigcast.overlay.onyx.content.widening import allowed_by, covering, wider, without_constants
-from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
+from twigcast.overlay.onyx.messages import Disjunct, LinearPath
 from twigcast.query import ANY, Compare, Operator
 
 #: Part of the excess that is saved before the next choice among new groups.
@@ -38,11 +39,6 @@ _ROUNDS_MAX = 30
 _CRUDE_FROM = 20
 _Standing: TypeAlias = dict[Disjunct, Disjunct]
 _Crude: TypeAlias = Callable[[Iterable[Disjunct]], dict[Disjunct, Disjunct]]
-
-
-def absorb(query: Iterable[Disjunct]) -> RoutingQuery:
-    """Returns a routing query without the disjuncts that imply another (rule 8)."""
-    return frozenset(kept_without_implied(query).values())
 
 
 def boxes(disjuncts: Iterable[Disjunct]) -> int:
@@ -111,7 +107,7 @@ class Selectivity:
 
 def estimate(disjunct: Disjunct) -> float:
     """Returns an estimate of the share of messages that satisfy a disjunct. Only the order of estimates matters."""
-    return reduce(lambda share, path: share * _estimate_path(steps_of(path)), disjunct.paths, 1.0)
+    return reduce(lambda share, path: share * _estimate_path(steps_of(path)), sorted(disjunct.paths), 1.0)
 
 
 def _estimate_path(steps: Steps) -> float:
@@ -183,13 +179,9 @@ def _replace(stands_for: _Standing, current: set[Disjunct], chosen: Mapping[Disj
 def _choose(
     current: set[Disjunct], excess: int, selectivity: Selectivity, existing: dict[Disjunct, list[Disjunct]]
 ) -> dict[Disjunct, Disjunct]:
-    """Returns replacements of the cheapest groups.
+    """Returns replacements of the cheapest groups, which save a part of the excess.
 
-    Args:
-        current: All disjuncts.
-        excess: Boxes to save, of which a part is saved now.
-        selectivity: Measures widths.
-        existing: By disjunct, the wider ones; a cache that is extended.
+    `existing` caches the wider disjuncts of each disjunct, and is extended.
     """
     uses = Counter(path for disjunct in current for path in disjunct.paths)
     saving: list[tuple[Disjunct, list[Disjunct], int]] = []
@@ -200,7 +192,7 @@ def _choose(
     selectivity.measure([*current, *(wide for wide, _, _ in saving)])
     passing = selectivity.bits(current)
     choices = [
-        _Choice(selectivity.loss(wide, members, passing), -gain, _order(wide), wide, members)
+        _Choice(selectivity.loss(wide, members, passing), -gain, order_of(wide), wide, members)
         for wide, members, gain in saving
     ]
     quota = excess if excess < _LITTLE * len(current) else max(1, int(excess * _SAVED_AT_ONCE))
@@ -216,10 +208,6 @@ def _choose(
         if saved >= quota:
             break
     return replaced
-
-
-def _order(disjunct: Disjunct) -> tuple[str, list[LinearPath]]:
-    return disjunct.scope, sorted(disjunct.paths)
 
 
 def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]) -> int:

@@ -64,7 +64,7 @@ class ImplicationIndex:
         """Yields indexed disjuncts that a disjunct implies, without itself."""
         scope, by_path = disjunct.scope, self._by_path
         yield from by_path.get((scope, _ALWAYS), ())
-        for path in disjunct.paths:
+        for path in sorted(disjunct.paths):
             for key in _wider(path):
                 for candidate in by_path.get((scope, key), ()):
                     # The path under which it is filed is implied.
@@ -75,7 +75,7 @@ class ImplicationIndex:
 
     def _unusual(self, disjunct: Disjunct) -> Iterator[Disjunct]:
         names = {name for path in disjunct.paths for name in _names(path)} | {"*"}
-        for name in {_last_name(path) for path in disjunct.paths} | {"*"}:
+        for name in sorted({_last_name(path) for path in disjunct.paths} | {"*"}):
             filed = self._by_name.get((disjunct.scope, name), ())
             for candidate in islice(filed, _UNUSUAL_MAX):
                 existing = all(names.issuperset(_names(path)) for path in candidate.paths)
@@ -118,7 +118,7 @@ def _wider(path: LinearPath) -> tuple[_Key, ...]:
     """Returns likely paths that a path implies, with itself."""
     steps = _step_texts(path)
     wider = map(_key, _from_steps(path)) if steps is None else _from_text(steps)
-    return tuple({_key(path), *wider})
+    return tuple(dict.fromkeys((_key(path), *wider)))
 
 
 class _StepText(NamedTuple):
@@ -204,6 +204,11 @@ def kept_without_implied(
         if carrier == disjunct:
             carriers.add(disjunct)
     return stands_for
+
+
+def order_of(disjunct: Disjunct) -> tuple[str, list[LinearPath]]:
+    """Returns a sort key of disjuncts that is the same in every process."""
+    return disjunct.scope, sorted(disjunct.paths)
 
 
 def _generality(disjunct: Disjunct) -> tuple[int, int, str, list[LinearPath]]:

@@ -7,7 +7,7 @@ conditions, or in the side of a constant have the same `LinearPath`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -18,7 +18,6 @@ from twigcast.query import (
     NODE,
     TEXT,
     And,
-    Arithmetic,
     Axis,
     Compare,
     ContextNode,
@@ -26,31 +25,26 @@ from twigcast.query import (
     FunctionCall,
     Literal,
     NameTest,
-    Negate,
     Number,
     Or,
     Path,
     Root,
+    SetOperation,
     Step,
-    Union,
+    ValueMap,
     parse,
 )
 from twigcast.query.functions import FUNCTIONS, result_type
 from twigcast.query.reading import XML_NAMESPACE
+from twigcast.query.xpath import operands_of
 
 
 class LinearStep(NamedTuple):
-    """One step of a linear path.
+    """One step of a linear path."""
 
-    Attributes:
-        descendant: Whether `//` precedes it, not `/`.
-        test: Its name test.
-        conditions: Conditions on the element, each once, in canonical order.
-    """
-
-    descendant: bool
-    test: NameTest
-    conditions: tuple[Expr, ...] = ()
+    descendant: bool  #: Whether `//` precedes it, not `/`.
+    test: NameTest  #: Its name test.
+    conditions: tuple[Expr, ...] = ()  #: Conditions on the element, each once, in canonical order.
 
 
 Steps: TypeAlias = tuple[LinearStep, ...]
@@ -62,21 +56,17 @@ Steps: TypeAlias = tuple[LinearStep, ...]
 def is_local(expression: Expr) -> bool:
     """Returns whether an expression depends only on the attributes, text, string-value and name of the context."""
     match expression:
-        case Literal() | Number():
-            return True
-        case Or(operands) | And(operands) | Union(operands):
-            return all(map(is_local, operands))
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return is_local(left) and is_local(right)
-        case Negate(operand):
-            return is_local(operand)
-        case FunctionCall(function, arguments):
+        case Path(start, steps):
+            own_steps = [step for step in steps if step != Step(Axis.SELF, NODE)]
+            return isinstance(start, ContextNode) and _is_local_path(own_steps)
+        case FunctionCall(function):
             facts = FUNCTIONS[function]
-            is_own = not facts.is_positional and facts.result_type != "node-set"
-            return is_own and all(map(is_local, arguments))
-        case Path(ContextNode(), steps):
-            return _is_local_path([step for step in steps if step != Step(Axis.SELF, NODE)])
-    return False
+            if facts.is_positional or facts.result_type == "node-set":
+                return False
+        case SetOperation() | ValueMap():
+            # Their nodes, and what is made of these, are not the context's own.
+            return False
+    return all(map(is_local, operands_of(expression)))
 
 
 def _is_local_path(steps: list[Step]) -> bool:
@@ -97,22 +87,12 @@ def is_value_test(expression: Expr) -> bool:
     return is_local(expression) and all(all(step == Step(Axis.SELF, NODE) for step in path.steps) for path in paths)
 
 
-def own_paths(expression: Expr) -> Iterable[Path]:
+def own_paths(expression: Expr) -> Iterator[Path]:
     """Yields the outermost paths of an expression."""
-    match expression:
-        case Path():
-            yield expression
-        case Or(operands) | And(operands) | Union(operands):
-            for operand in operands:
-                yield from own_paths(operand)
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            yield from own_paths(left)
-            yield from own_paths(right)
-        case Negate(operand):
-            yield from own_paths(operand)
-        case FunctionCall(_, arguments):
-            for argument in arguments:
-                yield from own_paths(argument)
+    if isinstance(expression, Path):
+        yield expression
+    for operand in operands_of(expression):
+        yield from own_paths(operand)
 
 
 def is_numeric(expression: Expr) -> bool:

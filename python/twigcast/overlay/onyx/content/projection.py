@@ -15,9 +15,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from typing import NamedTuple, TypeAlias
+from functools import lru_cache, reduce
+from typing import Final, NamedTuple, TypeAlias
 
+import orjson
+
+from twigcast.errors import TwigcastError
+from twigcast.limits import Limits
 from twigcast.overlay.onyx.content.linear import is_numeric, own_paths, sort_key
 from twigcast.overlay.onyx.content.substitution import AtVariable, WithPrefixes, WithVariables
 from twigcast.query import (
@@ -38,11 +42,15 @@ from twigcast.query import (
     Path,
     Query,
     Root,
+    SetOperation,
+    ValueMap,
     Variable,
     expressions,
     parse,
 )
 from twigcast.query.functions import FUNCTIONS
+from twigcast.query.xpath import operands_of
+from twigcast.subscriptions import SubscriptionSet
 
 #: Alternatives of a condition; more are replaced by what they have in common.
 _ALTERNATIVES_MAX = 16
@@ -62,18 +70,13 @@ ALWAYS: Where = frozenset({frozenset()})
 
 
 class Projection(NamedTuple):
-    """The part of a message that a query uses.
+    """The part of a message that a query uses."""
 
-    Attributes:
-        base: Names from the root element to the bound elements; two at least.
-        where: Condition on the bound elements, which are `$n` in it.
-        children: Names of their children that are used; `None`: all children and texts, without `dropped`.
-        dropped: Names of children that are not used; empty unless `children` is `None`.
-    """
-
-    base: tuple[NameTest, ...]
-    where: Where = ALWAYS
+    base: tuple[NameTest, ...]  #: Names from the root element to the bound elements; two at least.
+    where: Where = ALWAYS  #: Condition on the bound elements, which are `$n` in it.
+    #: Names of their children that are used; `None`: all children and texts, without `dropped`.
     children: frozenset[NameTest] | None = None
+    #: Names of children that are not used; empty unless `children` is `None`.
     dropped: frozenset[NameTest] = frozenset()
 
 
@@ -95,7 +98,10 @@ def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") ->
     """
     if dialect == "xquery":
         return None
-    body = _body(parse(text, namespaces, dialect))
+    query = parse(text, namespaces, dialect)
+    if any(isinstance(expression, SetOperation | ValueMap) for expression in expressions(query)):
+        return None
+    body = _body(query)
     if body is None or not isinstance(body.clauses[0], For):
         return None
     first = body.clauses[0]
@@ -112,7 +118,9 @@ def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") ->
 def _body(query: Query) -> ForWhereReturn | None:
     """Returns the only `for` expression of a query: the query itself, or one inside constant elements."""
     if isinstance(query, ForWhereReturn):
-        return query
+        # Positions and groups are of all elements that are bound.
+        counts = any(isinstance(clause, For) and clause.position is not None for clause in query.clauses)
+        return None if counts or query.grouping is not None else query
     if not isinstance(query, ElementConstructor) or any(
         isinstance(p, Enclosed) for a in query.attributes for p in a.value
     ):
@@ -149,10 +157,7 @@ def _own_calls(expression: Expr) -> Iterator[FunctionCall]:
     """Yields the calls of an expression outside the predicates of its paths."""
     if isinstance(expression, FunctionCall):
         yield expression
-    operands = getattr(expression, "operands", None) or getattr(expression, "arguments", None)
-    if operands is None:
-        operands = [getattr(expression, name) for name in ("left", "right", "operand") if hasattr(expression, name)]
-    for operand in operands:
+    for operand in operands_of(expression):
         yield from _own_calls(operand)
 
 
@@ -413,3 +418,76 @@ def _text_of(where: Where, renamed: WithPrefixes) -> str:
         conjuncts = [f"({renamed.expression(condition)})" for condition in sorted(one, key=sort_key)]
         alternatives.append(" and ".join(conjuncts))
     return f" where {' or '.join(alternatives) or 'false()'}"
+
+
+#: Greatest length of the text of a part; a longer one stands for the whole message.
+PART_CHARACTERS_MAX: Final = 64 << 10
+
+
+@lru_cache(4_096)
+def write_part(part: Projection | None) -> str:
+    """Returns a part as text. An empty text stands for the whole message, and for a part that cannot be expressed."""
+    if part is None:
+        return ""
+    query = query_of(part._replace(children=None, dropped=frozenset()))
+    names = [sorted((test.local, test.namespace) for test in some) for some in (part.children or (), part.dropped)]
+    children = None if part.children is None else names[0]
+    text = orjson.dumps([query.text, query.namespaces, children, names[1]]).decode()
+    if len(text) > PART_CHARACTERS_MAX or not _is_same(part, text):
+        return ""
+    return text
+
+
+@lru_cache(4_096)
+def read_part(text: str) -> Projection | None:
+    """Returns the part of a text, or `None` for the whole message and for texts of newer brokers."""
+    if not text or len(text) > PART_CHARACTERS_MAX:
+        return None
+    try:
+        query, namespaces, children, dropped = orjson.loads(text)
+        part = part_of(query, dict(namespaces))
+        tests = None if children is None else _names(children)
+        without = _names(dropped)
+    except (ValueError, TypeError, TwigcastError):
+        return None
+    return None if part is None else part._replace(children=tests, dropped=without)
+
+
+def _names(pairs: list[list[str]]) -> frozenset[NameTest]:
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        raise TypeError("a name is no text")
+    return frozenset(NameTest(local, namespace) for local, namespace in pairs)
+
+
+def _is_same(part: Projection, text: str) -> bool:
+    """Returns whether reading a text gives the part again."""
+    return read_part(text) == part
+
+
+class Transformation:
+    """A sequence of compiled queries. Each transforms the result of the one before."""
+
+    def __init__(self, queries: Iterable[QueryText], limits: Limits | None = None) -> None:
+        """Compiles the queries.
+
+        Raises:
+            QueryError: A query is refused.
+        """
+        self._stages: list[SubscriptionSet] = []
+        for query in queries:
+            stage = SubscriptionSet(namespaces=dict(query.namespaces), limits=limits or Limits())
+            stage.add_many([("only", query.text)]).raise_if_refused()
+            self._stages.append(stage)
+
+    def run(self, message: bytes) -> bytes | None:
+        """Returns the transformed message, or `None` if a query does not match.
+
+        Raises:
+            RejectedMessage: The message is malformed or over a limit.
+        """
+        for stage in self._stages:
+            deliveries = list(stage.deliver(message))
+            if not deliveries:
+                return None
+            message = deliveries[0].payload
+        return message

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from twigcast.overlay.onyx.content.linear import path_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
 from twigcast.query import Expr
 from twigcast.query.reading import read
+from twigcast.registration import NO_PARAMS, Params
 
 _Target = TypeVar("_Target", bound=Hashable)
 
@@ -37,14 +39,16 @@ def everything(scope: str = "") -> RoutingQuery:
     return frozenset({Disjunct(scope, frozenset())})
 
 
-def matching_condition(text: str, namespaces: Mapping[str, str] = _NONE, dialect: str = "xpath") -> Expr:
+def matching_condition(
+    text: str, namespaces: Mapping[str, str] = _NONE, dialect: str = "xpath", params: Params = NO_PARAMS
+) -> Expr:
     """Returns the condition at the document node that every match satisfies: the matching path in normal form.
 
     Raises:
         QueryError: The query is refused.
     """
     declared = dict(namespaces)
-    condition = read(condition_tree(text, declared, dialect), declared)
+    condition = read(condition_tree(text, declared, dialect, params), declared)
     assert isinstance(condition, Expr)
     return condition
 
@@ -55,6 +59,7 @@ def routing_query(
     dialect: str = "xpath",
     scope: str = "",
     budget: Budget = Budget(),  # noqa: B008 - immutable
+    params: Params = NO_PARAMS,
 ) -> RoutingQuery:
     """Returns the routing query of one user's query (Map).
 
@@ -64,14 +69,15 @@ def routing_query(
     Args:
         text: XPath, or For-Where-Return.
         namespaces: URI by prefix; the empty prefix is the default for element names.
-        dialect: `xpath`, `legacy` or `xquery`.
+        dialect: `xpath`, `legacy`, `doubles` or `xquery`.
         scope: Tenant whose messages are wanted.
         budget: Bounds of the result.
+        params: The values of the query's parameters.
 
     Raises:
         QueryError: The query is refused.
     """
-    conjunctions, _ = _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget)
+    conjunctions, _ = _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget, _hashable(params))
     return frozenset(Disjunct(scope, paths) for paths in conjunctions)
 
 
@@ -80,20 +86,26 @@ def is_generalised(
     namespaces: Mapping[str, str] = _NONE,
     dialect: str = "xpath",
     budget: Budget = Budget(),  # noqa: B008 - immutable
+    params: Params = NO_PARAMS,
 ) -> bool:
     """Returns whether the routing query is wider because of the budget. Recent routing queries are cached.
 
     Raises:
         QueryError: The query is refused.
     """
-    return _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget)[1]
+    return _conjunctions(text, tuple(sorted(namespaces.items())), dialect, budget, _hashable(params))[1]
+
+
+def _hashable(params: Params) -> str:
+    """Returns parameters as a key, in which values of different types are different."""
+    return json.dumps(dict(params), sort_keys=True)
 
 
 @lru_cache(maxsize=1 << 14)
 def _conjunctions(
-    text: str, namespaces: tuple[tuple[str, str], ...], dialect: str, budget: Budget
+    text: str, namespaces: tuple[tuple[str, str], ...], dialect: str, budget: Budget, params: str
 ) -> tuple[tuple[frozenset[LinearPath], ...], bool]:
-    condition = matching_condition(text, dict(namespaces), dialect)
+    condition = matching_condition(text, dict(namespaces), dialect, json.loads(params))
     disjuncts, is_generalised = decompose(condition, budget)
     results = {without_implied(map(path_of, paths)) for paths in disjuncts}
     return tuple(_without_narrower(results)), is_generalised

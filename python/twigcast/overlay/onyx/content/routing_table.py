@@ -19,6 +19,7 @@ from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.announcement import Announcement, AnnouncementDelta, Generalise, InterestCover, Roots
 from twigcast.overlay.onyx.content.generalise import generalise
+from twigcast.overlay.onyx.content.implication_index import order_of
 from twigcast.overlay.onyx.content.routing_index import RoutingIndex
 from twigcast.overlay.onyx.content.routing_query import aggregate
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, Root, RoutingDelta, RoutingQuery
@@ -32,26 +33,17 @@ _QUESTION_MAX = 5_000
 
 
 class BroadcastTrees(NamedTuple):
-    """The broadcast trees, as seen by one broker.
+    """The broadcast trees, as seen by one broker."""
 
-    Attributes:
-        parent: By reachable root, the neighbour towards it.
-        children: By root, the neighbours that get its messages from the broker.
-    """
-
-    parent: Mapping[Root, Address]
-    children: Mapping[Root, frozenset[Address]]
+    parent: Mapping[Root, Address]  #: By reachable root, the neighbour towards it.
+    children: Mapping[Root, frozenset[Address]]  #: By root, the neighbours that get its messages from the broker.
 
 
-class _Towards(NamedTuple):
-    """The trees in which one neighbour is the parent.
+class _TreesFromParent(NamedTuple):
+    """The trees in which one neighbour is the parent."""
 
-    Attributes:
-        roots: Roots whose messages come from that neighbour.
-        through: By other neighbour, those of the roots whose messages are forwarded to it.
-    """
-
-    roots: frozenset[Root]
+    roots: frozenset[Root]  #: Roots whose messages come from that neighbour.
+    #: By other neighbour, those of the roots whose messages are forwarded to it.
     through: Mapping[Address, frozenset[Root]]
 
 
@@ -75,7 +67,7 @@ class RoutingTable:
         self._index = RoutingIndex(self._limits)
         self._boxes_max = boxes_max
         self._generalise = generalise
-        self._absorb = InterestCover()
+        self._cover = InterestCover()
         self._subscriptions: dict[Hashable, RoutingQuery] = {}
         self._local: Counter[Disjunct] = Counter()
         self._remote: dict[Address, dict[Disjunct, Roots]] = {}
@@ -83,8 +75,8 @@ class RoutingTable:
         self._versions_in: dict[Address, int] = {}
         self._versions_out: dict[Address, int] = {}
         self._announcements: dict[Address, Announcement] = {}
-        self._dirty: dict[Address, set[Disjunct]] = {}
-        self._towards: dict[Address, _Towards] = {}
+        self._dirty: dict[Address, dict[Disjunct, None]] = {}
+        self._towards: dict[Address, _TreesFromParent] = {}
 
     @property
     def widened(self) -> int:
@@ -108,11 +100,12 @@ class RoutingTable:
         return True
 
     def _count_local(self, come: RoutingQuery, gone: RoutingQuery) -> None:
-        for disjunct in come - gone:
+        # In order: what is sent of it must not depend on hash values, which differ from process to process.
+        for disjunct in sorted(come - gone, key=order_of):
             self._local[disjunct] += 1
             if self._local[disjunct] == 1:
                 self._mark(disjunct)
-        for disjunct in gone - come:
+        for disjunct in sorted(gone - come, key=order_of):
             self._local[disjunct] -= 1
             if not self._local[disjunct]:
                 del self._local[disjunct]
@@ -139,10 +132,9 @@ class RoutingTable:
     # Interests of neighbours.
 
     def apply(self, neighbour: Address, delta: RoutingDelta) -> bool:
-        """Applies changes of what a neighbour wants.
+        """Applies changes of what a neighbour wants, if their version follows the previous one.
 
-        Returns:
-            Whether their version follows the previous one; otherwise nothing has changed.
+        Returns whether it does.
         """
         expected = self._versions_in.get(neighbour)
         if delta.version != 0 and (expected is None or delta.version != expected):
@@ -198,12 +190,13 @@ class RoutingTable:
         before, self._towards = self._towards, _seen_from_parents(trees)
         for neighbour, dirty in self._dirty.items():
             if before.get(neighbour) != self._towards.get(neighbour):
-                dirty.update(self._local, self._wanting, self._announcements[neighbour].interests)
+                for disjuncts in (self._local, self._wanting, self._announcements[neighbour].interests):
+                    dirty.update(dict.fromkeys(disjuncts))
 
     def _mark(self, disjunct: Disjunct, origin: Address | None = None) -> None:
         for neighbour, dirty in self._dirty.items():
             if neighbour != origin:
-                dirty.add(disjunct)
+                dirty[disjunct] = None
 
     def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
         """Returns the exact interests for a neighbour, computed from scratch."""
@@ -231,11 +224,11 @@ class RoutingTable:
     def delta(self, neighbour: Address) -> RoutingDelta | None:
         """Returns what has changed for a neighbour since the last call, the first time everything, or `None`."""
         if neighbour not in self._announcements:
-            self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
-            self._dirty[neighbour] = set()
+            self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._cover)
+            self._dirty[neighbour] = {}
             changes = self._announcements[neighbour].update(self.interests_from(neighbour))
             return self._numbered(neighbour, changes)
-        dirty, self._dirty[neighbour] = self._dirty[neighbour], set()
+        dirty, self._dirty[neighbour] = self._dirty[neighbour], {}
         interests = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
         existing = self._announcements[neighbour].interests
         changed = {d: roots for d, roots in interests.items() if roots != existing.get(d, _NOWHERE)}
@@ -250,18 +243,12 @@ class RoutingTable:
     def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
         self._versions_out[neighbour] = version + 1
-        return RoutingDelta(version, tuple(changes.interests.items()), tuple(changes.unwanted))
+        return RoutingDelta(version, tuple(changes.interests.items()), changes.unwanted)
 
     # Messages.
 
     def route(self, message: bytes, scope: str, root: Root, among: Iterable[Address]) -> frozenset[Address]:
-        """Returns the neighbours that want a message.
-
-        Args:
-            message: XML.
-            scope: Its tenant.
-            root: Its root.
-            among: The neighbours to which it may go: the children in the tree of its root.
+        """Returns those of some neighbours, the children in the tree of its root, that want a message.
 
         Raises:
             RejectedMessage: The message is malformed or over a limit, so it is not known who wants it.
@@ -307,7 +294,7 @@ class RoutingTable:
         return counts | {f"engine_{name}": count for name, count in self._index.statistics().items()}
 
 
-def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _Towards]:
+def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _TreesFromParent]:
     roots: dict[Address, set[Root]] = {}
     through: dict[Address, dict[Address, set[Root]]] = {}
     for root, parent in trees.parent.items():
@@ -316,7 +303,7 @@ def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _Towards]:
         for child in trees.children.get(root, ()):
             passed_on.setdefault(child, set()).add(root)
     return {
-        parent: _Towards(
+        parent: _TreesFromParent(
             frozenset(roots[parent]), {child: frozenset(passed) for child, passed in through[parent].items()}
         )
         for parent in roots

@@ -6,24 +6,18 @@ from collections.abc import Callable, Mapping
 
 from twigcast.query import (
     NODE,
-    And,
-    Arithmetic,
     Axis,
-    Compare,
     ContextNode,
     Expr,
     Filtered,
-    FunctionCall,
     KindTest,
     NameTest,
-    Negate,
-    Or,
     Path,
     PathStart,
     Step,
-    Union,
     Variable,
 )
+from twigcast.query.xpath import with_operands
 
 
 class _Rewriting:
@@ -45,24 +39,9 @@ class _Rewriting:
 
     def expression(self, expression: Expr) -> Expr:
         """Returns the copy of an expression."""
-        match expression:
-            case Path(start, steps):
-                return Path(self.start(start), tuple(map(self._step, steps)))
-            case Or(operands):
-                return Or(tuple(map(self.expression, operands)))
-            case And(operands):
-                return And(tuple(map(self.expression, operands)))
-            case Union(operands):
-                return Union(tuple(map(self.expression, operands)))
-            case Compare(operator, left, right):
-                return Compare(operator, self.expression(left), self.expression(right))
-            case Arithmetic(operator, left, right):
-                return Arithmetic(operator, self.expression(left), self.expression(right))
-            case Negate(operand):
-                return Negate(self.expression(operand))
-            case FunctionCall(function, arguments):
-                return FunctionCall(function, tuple(map(self.expression, arguments)))
-        return expression
+        if isinstance(expression, Path):
+            return Path(self.start(expression.start), tuple(map(self._step, expression.steps)))
+        return with_operands(expression, self.expression)
 
     def _step(self, step: Step) -> Step:
         return Step(step.axis, self.test(step.test), tuple(map(self.predicate, step.predicates)))

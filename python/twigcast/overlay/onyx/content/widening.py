@@ -165,17 +165,11 @@ def conditions_of(subject: Expr, allowed: Allowed | None) -> list[Expr]:
 
 
 class _OpenStep(NamedTuple):
-    """A step with its constants taken out.
+    """A step with its constants taken out."""
 
-    Attributes:
-        bare: The step with its other conditions.
-        subjects: What is compared with constants.
-        allowed: The allowed values of each subject.
-    """
-
-    bare: LinearStep
-    subjects: tuple[Expr, ...]
-    allowed: tuple[Allowed, ...]
+    bare: LinearStep  #: The step with its other conditions.
+    subjects: tuple[Expr, ...]  #: What is compared with constants.
+    allowed: tuple[Allowed, ...]  #: The allowed values of each subject.
 
 
 def _open(step: LinearStep) -> _OpenStep:

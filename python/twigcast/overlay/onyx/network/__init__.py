@@ -1,8 +1,8 @@
 """The driver of ONYX over gRPC: processes that exchange the messages of :mod:`twigcast.overlay.onyx.messages`.
 
-- ``primitives``, ``fields``, ``frames``, ``packets``: messages as bytes, within bounds
+- ``fields``, ``frames``: messages as bytes, within bounds
 - ``greeting``: the conditions for a link, and its refusal; ``tls``: certificates
-- ``settings``, ``errors``, ``reports``: bounds and times, errors, the state of links
+- ``settings``, ``reports``: bounds and times, the state of links
 - ``streams``: gRPC streams; ``link``: one of them in use, with its queue, round trips and time limits
 - ``listener``, ``dialer``: the two ways to begin a link; ``links``: the one link of each pair
 - ``driver``: a node with its clock, timers and links

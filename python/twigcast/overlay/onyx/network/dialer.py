@@ -12,19 +12,19 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError, PeerRefused
+from twigcast.overlay.errors import CertificateError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.frames import frame, packet
 from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet
 from twigcast.overlay.onyx.network.reports import DialReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
-from twigcast.overlay.onyx.network.streams import PATH, DialedStream, options, same
+from twigcast.overlay.onyx.network.streams import DialedStream, options, path_of, same
 from twigcast.overlay.onyx.network.tls import Certificates, Target
 
 logger = logging.getLogger(__name__)
 
+#: Words in errors of gRPC that point to the certificates.
 _HANDSHAKE: Final = ("handshake", "certificate", "ssl_error", "verification check")
-"""Words in errors of gRPC that point to the certificates."""
 
 
 class Dialer:
@@ -40,10 +40,8 @@ class Dialer:
         self.target = target
         self._links = links
         self._certificates = certificates
-        self._identity: int | None = None
-        """Number of the broker that answered last."""
-        self._named = target.host
-        """The name that its certificate must have."""
+        self._identity: int | None = None  #: Number of the broker that answered last.
+        self._named = target.host  #: The name that its certificate must have.
         self._attempts = 0
         self._reason: str | None = None
         self._at: float | None = None
@@ -60,7 +58,7 @@ class Dialer:
             if self._identity is not None:
                 await self._links.gone(self._identity)
             try:
-                linked = await self._attempt()
+                linked = await self.attempt()
             except PeerRefused as refusal:
                 pause = self._failed(refusal)
             except NetworkError as error:
@@ -110,7 +108,7 @@ class Dialer:
 
     # One attempt.
 
-    async def _attempt(self) -> bool:
+    async def attempt(self) -> bool:
         """Begins a link and waits for its end. Returns whether there was one.
 
         ``False`` means that the name of the broker differs from its address. It has to be dialed again under that name,
@@ -118,7 +116,8 @@ class Dialer:
         """
         channel = self._channel()
         async with channel:
-            call = channel.stream_stream(PATH, request_serializer=same, response_deserializer=same)()
+            path = path_of(self._links.protocol)
+            call = channel.stream_stream(path, request_serializer=same, response_deserializer=same)()
             stream = DialedStream(call)
             try:
                 async with asyncio.timeout(self._settings.greeting_seconds):

@@ -98,10 +98,8 @@ class Driver:
         self._listener = None if listen is None else Listener(*listen, self.links, certificates)
         self._dialers = [Dialer(target, self.links, certificates) for target in join]
         self._tasks: list[asyncio.Task[None]] = []
-        self._costs: dict[int, int] = {}
-        """By neighbour, the cost that the node has."""
-        self._cost_sent_at: dict[int, float] = {}
-        """By neighbour, when the node got that cost."""
+        self._costs: dict[int, int] = {}  #: By neighbour, the cost that the node has.
+        self._cost_sent_at: dict[int, float] = {}  #: By neighbour, when the node got that cost.
         self._timers: set[asyncio.TimerHandle] = set()
         self._loop = asyncio.get_running_loop()
         self._running = True

@@ -14,33 +14,21 @@ from __future__ import annotations
 import hashlib
 from typing import Final, NamedTuple
 
-from twigcast.overlay.onyx.network.errors import PeerRefused
+from twigcast.overlay.errors import PeerRefused
 
-NAME_BYTES_MAX: Final = 253
-"""Greatest length of a broker's name, that of a host name."""
+NAME_BYTES_MAX: Final = 253  #: Greatest length of a broker's name, that of a host name.
 
-VERSION: Final = "version"
-"""Refused: the broker has another major version."""
-CERTIFICATE: Final = "certificate"
-"""Refused: the name of the broker is not in its certificate."""
-IDENTITY: Final = "identity"
-"""Refused: another broker has the same name, or this one has it."""
-SUPERSEDED: Final = "superseded"
-"""Refused: a later start of the same broker is linked already."""
-DUPLICATE: Final = "duplicate"
-"""Refused, without harm: there is a link between the two already."""
-FRAME: Final = "frame"
-"""Ended: the broker sent an invalid packet."""
-FORM: Final = "form"
-"""Ended: the broker sent a message in a form, or with a dictionary, that was not agreed on."""
-SLOW: Final = "slow"
-"""Ended: the broker did not take what was sent."""
-SILENT: Final = "silent"
-"""Ended: nothing arrived from the broker."""
-STOPPING: Final = "stopping"
-"""Ended: one of the two stops."""
-CAPACITY: Final = "capacity"
-"""Refused: the greatest number of links is reached."""
+VERSION: Final = "version"  #: Refused: the broker has another major version.
+CERTIFICATE: Final = "certificate"  #: Refused: the name of the broker is not in its certificate.
+IDENTITY: Final = "identity"  #: Refused: another broker has the same name, or this one has it.
+SUPERSEDED: Final = "superseded"  #: Refused: a later start of the same broker is linked already.
+DUPLICATE: Final = "duplicate"  #: Refused, without harm: there is a link between the two already.
+FRAME: Final = "frame"  #: Ended: the broker sent an invalid packet.
+FORM: Final = "form"  #: Ended: the broker sent a message in a form, or with a dictionary, that was not agreed on.
+SLOW: Final = "slow"  #: Ended: the broker did not take what was sent.
+SILENT: Final = "silent"  #: Ended: nothing arrived from the broker.
+STOPPING: Final = "stopping"  #: Ended: one of the two stops.
+CAPACITY: Final = "capacity"  #: Refused: the greatest number of links is reached.
 
 KINDS: Final = (
     VERSION,
@@ -58,25 +46,15 @@ KINDS: Final = (
 
 
 class Greeting(NamedTuple):
-    """The first message on a stream, from both sides.
+    """The first message on a stream, from both sides."""
 
-    Attributes:
-        version: Major and minor version of the protocol.
-        name: Name of the broker.
-        instance: 16 bytes, drawn once with its store.
-        incarnation: Grows with every start.
-        where: Host and port for other brokers; empty: they cannot dial.
-        clock: Time in seconds, to detect clocks that differ. No order depends on it.
-        software: Release of the software, for reports.
-    """
-
-    version: tuple[int, int]
-    name: str
-    instance: bytes
-    incarnation: int
-    where: str
-    clock: float
-    software: str
+    version: tuple[int, int]  #: Major and minor version of the protocol.
+    name: str  #: Name of the broker.
+    instance: bytes  #: 16 bytes, drawn once with its store.
+    incarnation: int  #: Grows with every start.
+    where: str  #: Host and port for other brokers; empty: they cannot dial.
+    clock: float  #: Time in seconds, to detect clocks that differ. No order depends on it.
+    software: str  #: Release of the software, for reports.
 
     @property
     def identity(self) -> int:
@@ -89,37 +67,23 @@ class Ready(NamedTuple):
 
 
 class GoAway(NamedTuple):
-    """The last message on a stream: why it ends.
+    """The last message on a stream: why it ends."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        reason: The reason in a sentence.
-    """
-
-    kind: str
-    reason: str
+    kind: str  #: One of `KINDS`.
+    reason: str  #: The reason in a sentence.
 
 
 class Ping(NamedTuple):
-    """A request for a `Pong`.
+    """A request for a `Pong`."""
 
-    Attributes:
-        stamp: Is returned unchanged.
-    """
-
-    stamp: int
+    sent_ns: int  #: When it was sent by the clock of the sender, which gets it back unchanged.
 
 
 class Pong(NamedTuple):
-    """The answer to a `Ping`.
+    """The answer to a `Ping`."""
 
-    Attributes:
-        stamp: That of the ping.
-        clock: Time of the sender in seconds.
-    """
-
-    stamp: int
-    clock: float
+    sent_ns: int  #: That of the ping.
+    clock: float  #: Time of the sender in seconds.
 
 
 def identity_of(name: str, instance: bytes) -> int:
@@ -131,15 +95,9 @@ def identity_of(name: str, instance: bytes) -> int:
 
 
 def check(mine: Greeting, theirs: Greeting, proven: frozenset[str] | None) -> None:
-    """Checks whether two greetings permit a link.
+    """Refuses a link that two greetings do not permit, by `PeerRefused`.
 
-    Args:
-        mine: The greeting of this broker.
-        theirs: The greeting of the other.
-        proven: Names in its certificate; `None` without certificates.
-
-    Raises:
-        PeerRefused: They do not.
+    `proven` are the names in the certificate of the other broker; `None` without certificates.
     """
     if theirs.version[0] != mine.version[0]:
         ours, its = (".".join(map(str, version)) for version in (mine.version, theirs.version))

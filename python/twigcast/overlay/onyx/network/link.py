@@ -16,20 +16,18 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from twigcast.errors import TwigcastError
+from twigcast.overlay.errors import FrameError, WireError
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello
-from twigcast.overlay.onyx.network.errors import FrameError
+from twigcast.overlay.onyx.network.frames import PACKET_BYTES_WANTED, frame, messages_of, packet
 from twigcast.overlay.onyx.network.greeting import FORM, FRAME, SILENT, SLOW, GoAway, Greeting, Ping, Pong
-from twigcast.overlay.onyx.network.packets import PACKET_BYTES_WANTED, frame, messages_of, packet
 from twigcast.overlay.onyx.network.reports import LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
-from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
-BROKEN: Final = "broken"
-"""The kind of an end without a reason from the other side."""
+BROKEN: Final = "broken"  #: The kind of an end without a reason from the other side.
 
 _SMOOTHING: Final = 0.2
 _FAREWELL_SECONDS: Final = 1.0
@@ -85,10 +83,8 @@ class Link:
         self.peer = peer
         self.identity = peer.identity
         self.dialed = dialed
-        self.round_trip: float | None = None
-        """Smoothed round trip in seconds."""
-        self.skew: float | None = None
-        """Seconds by which the clock of the neighbour is ahead."""
+        self.round_trip: float | None = None  #: Smoothed round trip in seconds.
+        self.skew: float | None = None  #: Seconds by which the clock of the neighbour is ahead.
         self._stream = stream
         self._where = where
         self._secure = secure
@@ -103,10 +99,8 @@ class Link:
         self._ended: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
         self._since = time.time()
         self._began = self._received_at = time.monotonic()
-        self._moved = self._received_at
-        """When the neighbour last took a packet, or nothing was waiting for it."""
-        self._is_left = False
-        """Whether the neighbour has announced the end of the link."""
+        self._moved = self._received_at  #: When the neighbour last took a packet, or nothing was waiting for it.
+        self._is_left = False  #: Whether the neighbour has announced the end of the link.
         self._sent_frames = self._sent_bytes = 0
         self._received_frames = self._received_bytes = 0
 
@@ -245,7 +239,7 @@ class Link:
                 if not self.is_open:
                     break
                 if kind is Ping:
-                    self.send(Pong(message.stamp, time.time()))
+                    self.send(Pong(message.sent_ns, time.time()))
                 elif kind is Pong:
                     self._on_pong(message)
                 elif kind is GoAway:
@@ -287,12 +281,12 @@ class Link:
                 # This process was suspended, or does not read: what has arrived may be unread.
                 continue
             if now - self._received_at > settings.silence_seconds:
-                self.end(SILENT, f"nothing was heard of {self.peer.name} for {settings.silence_seconds:g} s")
+                self.end(SILENT, f"nothing came from {self.peer.name} for {settings.silence_seconds:g} s")
             elif self._queue_bytes and now - self._moved > settings.stall_seconds:
                 self.end(SLOW, f"{self.peer.name} has taken nothing for {settings.stall_seconds:g} s")
 
     def _on_pong(self, pong: Pong) -> None:
-        passed = (time.monotonic_ns() - pong.stamp) / 1e9
+        passed = (time.monotonic_ns() - pong.sent_ns) / 1e9
         if not 0 <= passed <= 3_600:
             return
         before = self.round_trip

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from twigcast.overlay.onyx.network.errors import PeerRefused
+from twigcast.overlay.errors import PeerRefused
 from twigcast.overlay.onyx.network.greeting import (
     CAPACITY,
     DUPLICATE,
@@ -51,6 +51,7 @@ class Links:
         settings: Bounds and times.
         observer: Receives the events of links.
         exchange: Returns the agreement on forms for a neighbour, by its name.
+        protocol: The protocol that is spoken over the links.
     """
 
     def __init__(
@@ -59,16 +60,16 @@ class Links:
         settings: NetworkSettings,
         observer: LinkObserver,
         exchange: Callable[[str], Exchange],
+        protocol: str = "onyx",
     ) -> None:
         self.greeting = greeting
+        self.protocol = protocol
         self.settings = settings
         self.troubles = LinkFaults()
         self._observer = observer
         self._exchange = exchange
-        self._links: dict[int, Link] = {}
-        """By number of the neighbour."""
-        self._gone: dict[int, asyncio.Event] = {}
-        """By number of a neighbour, the event of the end of its link."""
+        self._links: dict[int, Link] = {}  #: By number of the neighbour.
+        self._gone: dict[int, asyncio.Event] = {}  #: By number of a neighbour, the event of the end of its link.
         self._skewed: set[int] = set()
         self._reading = asyncio.Event()
         self._reading.set()
@@ -94,11 +95,7 @@ class Links:
             await self._gone.setdefault(identity, asyncio.Event()).wait()
 
     def admit(self, peer: Greeting, *, dialed: bool, proven: frozenset[str] | None) -> None:
-        """Checks whether a link to a broker is permitted.
-
-        Raises:
-            PeerRefused: It is not.
-        """
+        """Refuses a broker that may not have a link, by `PeerRefused`."""
         mine = self.greeting()
         check(mine, peer, proven)
         existing = self._links.get(peer.identity)
@@ -193,7 +190,8 @@ class Links:
         skew, most = link.skew, self.settings.skew_seconds
         if skew is not None and abs(skew) > most and link.identity not in self._skewed:
             self._skewed.add(link.identity)
-            reason = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours; times will look odd"
+            side = "ahead of" if skew > 0 else "behind"
+            reason = f"its clock is {abs(skew):,.0f} s {side} ours; times in reports will not fit"
             self.troubles.add("clock", link.peer.name, reason)
             logger.warning("%s: %s", link.peer.name, reason, extra={"peer": link.peer.name, "kind": "clock"})
         self._observer.round_trip(link)

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import NetworkError, PeerRefused
+from twigcast.overlay.errors import NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.frames import frame, packet
 from twigcast.overlay.onyx.network.greeting import FRAME, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet
-from twigcast.overlay.onyx.network.streams import METHOD, SERVICE, AnsweredStream, options, same, security_of
+from twigcast.overlay.onyx.network.streams import METHOD, AnsweredStream, options, same, security_of, service_of
 from twigcast.overlay.onyx.network.tls import Certificates, proven_names
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,8 @@ class Listener:
         method = grpc.stream_stream_rpc_method_handler(
             self._answer, request_deserializer=same, response_serializer=same
         )
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: method}),))
+        service = service_of(self._links.protocol)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {METHOD: method}),))
         try:
             if self._certificates is None:
                 port = server.add_insecure_port(self.address)

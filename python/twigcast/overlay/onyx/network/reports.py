@@ -7,11 +7,9 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
-FAULTS_KEPT: Final = 50
-"""Faults that are kept."""
+FAULTS_KEPT: Final = 50  #: Faults that are kept.
 
-KINDS_MAX: Final = 50
-"""Kinds of faults with a count of their own. Other brokers choose the names of some."""
+KINDS_MAX: Final = 50  #: Kinds of faults with a count of their own. Other brokers choose the names of some.
 
 _OTHER: Final = "other"
 
@@ -22,36 +20,25 @@ class LinkReport:
 
     identity: int
     name: str
-    where: str
-    """Address that was dialed, or from which the broker dialed."""
-    dialed: bool
-    """Whether this side dialed."""
-    secure: bool
-    """Whether both sides have shown certificates."""
+    where: str  #: Address that was dialed, or from which the broker dialed.
+    dialed: bool  #: Whether this side dialed.
+    secure: bool  #: Whether both sides have shown certificates.
     software: str
-    since: float
-    """Seconds since the epoch."""
-    round_trip: float | None
-    """Seconds; ``None``: not measured yet."""
-    skew: float | None
-    """Seconds by which its clock is ahead of ours; ``None``: not measured yet."""
+    since: float  #: Seconds since the epoch.
+    round_trip: float | None  #: Seconds; `None`: not measured yet.
+    skew: float | None  #: Seconds by which its clock is ahead of ours; `None`: not measured yet.
     queue_frames: int
     queue_bytes: int
     sent_frames: int
     sent_bytes: int
     received_frames: int
     received_bytes: int
-    sends: str = "text"
-    """Form of sent messages."""
-    receives: str = "text"
-    """Form of received messages."""
-    forms_sent: int = 0
-    """Messages sent in another form than text."""
+    sends: str = "text"  #: Form of sent messages.
+    receives: str = "text"  #: Form of received messages.
+    forms_sent: int = 0  #: Messages sent in another form than text.
     forms_received: int = 0
-    forms_taught: int = 0
-    """Dictionaries that were sent."""
-    forms_learnt: int = 0
-    """Dictionaries that were received."""
+    forms_taught: int = 0  #: Dictionaries that were sent.
+    forms_learnt: int = 0  #: Dictionaries that were received.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +46,18 @@ class DialReport:
     """The state of a broker that is to be reached and has no link."""
 
     url: str
-    attempts: int
-    """Consecutive attempts without success."""
-    reason: str | None
-    """Reason of the latest failure."""
-    at: float | None
-    """Time of the latest failure; seconds since the epoch."""
+    attempts: int  #: Consecutive attempts without success.
+    reason: str | None  #: Reason of the latest failure.
+    at: float | None  #: Time of the latest failure; seconds since the epoch.
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
     """The refusal of a broker, or the failure of a link."""
 
-    at: float
-    """Seconds since the epoch."""
-    kind: str
-    """One of :data:`~twigcast.overlay.onyx.network.greeting.KINDS`, or ``broken``."""
-    peer: str
-    """Name of the broker, or its address if the name is not known."""
+    at: float  #: Seconds since the epoch.
+    kind: str  #: One of :data:`~twigcast.overlay.onyx.network.greeting.KINDS`, or `broken`.
+    peer: str  #: Name of the broker, or its address if the name is not known.
     reason: str
 
 

@@ -1,6 +1,6 @@
 """The gRPC streams with one interface, and the options of both sides.
 
-There is one method, a stream of bytes in both directions, whose content is up to :mod:`packets`. So no code is
+There is one method, a stream of bytes in both directions, whose content is up to :mod:`frames`. So no code is
 generated, and a packet is not copied into another object.
 """
 
@@ -15,14 +15,22 @@ import grpc
 import grpc.aio
 
 from twigcast._core import PACKET_BYTES_MAX
-from twigcast.overlay.onyx.network.errors import FrameError, PeerRefused
+from twigcast.overlay.errors import FrameError, PeerRefused
+from twigcast.overlay.onyx.network.frames import read_packet
 from twigcast.overlay.onyx.network.greeting import FRAME
-from twigcast.overlay.onyx.network.packets import read_packet
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 
-SERVICE: Final = "twigcast.onyx.Overlay"
 METHOD: Final = "Link"
-PATH: Final = f"/{SERVICE}/{METHOD}"
+
+
+def service_of(protocol: str) -> str:
+    """Returns the gRPC service of a protocol. Nodes of different protocols do not reach each other."""
+    return f"twigcast.{protocol}.Overlay"
+
+
+def path_of(protocol: str) -> str:
+    """Returns the path of the method of a protocol."""
+    return f"/{service_of(protocol)}/{METHOD}"
 
 
 def same(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import grpc
 
-from twigcast.overlay.onyx.network.errors import CertificateError
+from twigcast.overlay.errors import CertificateError
 
 _PEM: Final = b"-----BEGIN "
 
@@ -40,39 +40,27 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The PEM files of a broker. They are read for each connection that it makes, so that they can be renewed."""
+    """The PEM files of a broker. They are read for each connection that it makes, so that they can be renewed.
 
-    certificate: Path
-    """The certificate of the broker, with those between it and the authority."""
-    key: Path
-    """The private key of the broker."""
-    authority: Path
-    """The certificates of the authority."""
+    Methods raise `CertificateError` if a file is unusable.
+    """
+
+    certificate: Path  #: The certificate of the broker, with those between it and the authority.
+    key: Path  #: The private key of the broker.
+    authority: Path  #: The certificates of the authority.
 
     def for_dialing(self) -> grpc.ChannelCredentials:
-        """Returns the credentials for dialing.
-
-        Raises:
-            CertificateError: A file is unusable.
-        """
+        """Returns the credentials for dialing."""
         authority, key, certificate = self._read()
         return grpc.ssl_channel_credentials(authority, key, certificate)
 
     def for_listening(self) -> grpc.ServerCredentials:
-        """Returns the credentials for listening.
-
-        Raises:
-            CertificateError: A file is unusable.
-        """
+        """Returns the credentials for listening."""
         authority, key, certificate = self._read()
         return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
     def check(self) -> None:
-        """Checks the files before they are needed.
-
-        Raises:
-            CertificateError: A file is unusable.
-        """
+        """Checks the files before they are needed."""
         self._read()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
@@ -99,11 +87,7 @@ def _pem(path: Path) -> bytes:
 
 
 def proven_names(context: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """Returns the names in the certificate of a broker that dialed, or `None` without certificates.
-
-    Args:
-        context: The security properties of the connection, from gRPC.
-    """
+    """Returns the names in the certificate of a broker that dialed, or `None` without certificates."""
     if list(context.get("transport_security_type", ())) != [b"ssl"]:
         return None
     names = [*context.get("x509_subject_alternative_name", ()), *context.get("x509_common_name", ())]
@@ -113,12 +97,7 @@ def proven_names(context: Mapping[str, Iterable[bytes]]) -> frozenset[str] | Non
 def target_of(url: str, *, secure: bool) -> Target:
     """Returns the address in a URL: `grpcs://host:port`, `grpc://host:port` (without certificates), or `host:port`.
 
-    Args:
-        url: The URL.
-        secure: Whether a URL without a scheme means certificates.
-
-    Raises:
-        ValueError: The URL has another form.
+    `secure` says whether a URL without a scheme means certificates. Other texts are a `ValueError`.
     """
     scheme, separator, rest = url.strip().rpartition("://")
     if separator and scheme not in ("grpc", "grpcs"):
@@ -130,12 +109,7 @@ def target_of(url: str, *, secure: bool) -> Target:
 def host_and_port(text: str, *, free: bool = False) -> tuple[str, int]:
     """Returns host and port of `host:port`, where an IPv6 address is in brackets.
 
-    Args:
-        text: The text.
-        free: Whether the port may be 0.
-
-    Raises:
-        ValueError: The text has another form.
+    The port may be 0 only if it may be any `free` one. Other texts are a `ValueError`.
     """
     host, colon, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host

@@ -14,11 +14,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.projection_text import PART_CHARACTERS_MAX, read_part
+from twigcast.overlay.errors import RemoteProtocolError
+from twigcast.overlay.onyx.content.projection import PART_CHARACTERS_MAX, read_part
 from twigcast.overlay.onyx.content.routing_table import BroadcastTrees
 from twigcast.overlay.onyx.messages import Attach, Attached, Detach, RoutingDelta, SetProjection
 from twigcast.overlay.onyx.protocol import flooding, forwarding, recovery
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import InterestSettled
 from twigcast.overlay.onyx.protocol.link_projection import SCOPES_MAX, ProjectionSet
 from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream

@@ -10,17 +10,12 @@ from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Root, Source
 
 
 class StoreRequested(NamedTuple):
-    """A request to store a message or a horizon, and then to call `stored`.
+    """A request to store a message or a horizon, and then to call `stored`."""
 
-    Attributes:
-        root: The root of the message.
-        message: A message that a subscription here may match; `None`: only the horizon is new.
-        horizon: The horizon that may be stored with this message and all earlier ones. Messages above it may be handed
-            over again after a restart.
-    """
-
-    root: Root
-    message: OverlayMessage | None
+    root: Root  #: The root of the message.
+    message: OverlayMessage | None  #: A message that a subscription here may match; `None`: only the horizon is new.
+    #: The horizon that may be stored with this message and all earlier ones. Messages above it may be handed over again
+    #: after a restart.
     horizon: int
 
 
@@ -45,28 +40,18 @@ class InterestSettled(NamedTuple):
 
 
 class ProtocolViolation(NamedTuple):
-    """A breach of the protocol by a neighbour. The node counts the link as down; the driver has to close it.
-
-    Attributes:
-        kind: In a word: `version`, `identity`, `order`, `loop`, `hops`, `size`.
-        reason: In a sentence.
-    """
+    """A breach of the protocol by a neighbour. The node counts the link as down; the driver has to close it."""
 
     neighbour: Address
-    kind: str
-    reason: str
+    kind: str  #: In a word: `version`, `identity`, `order`, `loop`, `hops`, `size`.
+    reason: str  #: In a sentence.
 
 
 class NodeWarning(NamedTuple):
-    """A problem for an operator that breaks nothing here.
+    """A problem for an operator that breaks nothing here."""
 
-    Attributes:
-        kind: In a word: `catalogue`, `identity`, `members`, `message`, `question`.
-        reason: In a sentence.
-    """
-
-    kind: str
-    reason: str
+    kind: str  #: In a word: `catalogue`, `identity`, `members`, `message`, `question`.
+    reason: str  #: In a sentence.
 
 
 class SourceChanged(NamedTuple):
@@ -83,17 +68,11 @@ class ServiceMessageReceived(NamedTuple):
 
 
 class MessageRouted(NamedTuple):
-    """The decision where to forward a message (only with the setting `trace`).
-
-    Attributes:
-        came_from: The parent; `None`: the message was published here.
-        taken: The children to which it was sent.
-        left_out: The children that do not want it.
-    """
+    """The decision where to forward a message (only with the setting `trace`)."""
 
     root: Root
     number: int
     message_id: str
-    came_from: Address | None
-    taken: frozenset[Address]
-    left_out: frozenset[Address]
+    came_from: Address | None  #: The parent; `None`: the message was published here.
+    taken: frozenset[Address]  #: The children to which it was sent.
+    left_out: frozenset[Address]  #: The children that do not want it.

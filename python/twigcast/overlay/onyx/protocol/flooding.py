@@ -7,8 +7,8 @@ only copies the decisions to all, so the two do not do the same (docs/decisions/
 from __future__ import annotations
 
 from twigcast.overlay.core import Address
+from twigcast.overlay.errors import RemoteProtocolError
 from twigcast.overlay.onyx.messages import PROTOCOL, Hello, LinkState, SourceEntry
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import SourceChanged
 from twigcast.overlay.onyx.protocol.state import NodeState
 from twigcast.overlay.onyx.protocol.topology import LinkStateVerdict

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 
 from twigcast.errors import RejectedMessage, TwigcastError
 from twigcast.overlay.core import Address
+from twigcast.overlay.errors import RemoteProtocolError, WireError
 from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import OverlayMessage, Span, StoredReport
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import MessageRouted, StoreRequested
 from twigcast.overlay.onyx.protocol.link_projection import LinkProjections
 from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream
 from twigcast.overlay.onyx.protocol.state import NodeState
-from twigcast.overlay.onyx.wire.errors import WireError
 
 
 def publish(node: NodeState, message: OverlayMessage) -> None:
@@ -151,8 +150,8 @@ def _reduced(
 ) -> Iterator[tuple[Address, OverlayMessage]]:
     """Yields what is sent to each neighbour that wants a message; those that use nothing of it are left out.
 
-    In the order of the thesis (see `scheduling`): whole messages go first; then the message is reduced, once for all
-    links that use the same part, and only for links that get it.
+    In the order of the thesis (Diao 2005, section 7.4.1): whole messages go first; then the message is reduced, once
+    for all links that use the same part, and only for links that get it.
     """
     parts: dict[Projection, list[Address]] = {}
     for neighbour in selected:

@@ -1,8 +1,9 @@
 """Projection on links: sending only the part of a message that is used behind a link (Diao 2005, section 7.3.3).
 
-A broker tells each neighbour that is its parent in some tree which part of messages suffices for its own subscriptions
-and for its other neighbours (:mod:`twigcast.overlay.onyx.content.projection`). The neighbour sends no more than that.
-The same projection serves as the remainder on a later link, since applying a projection twice changes nothing.
+A broker sends each neighbour that is its parent in some tree the part of messages that suffices for its own
+subscriptions and for its other neighbours (:mod:`twigcast.overlay.onyx.content.projection`). The neighbour sends no
+more than that. The same projection serves as the remainder on a later link, since applying a projection twice changes
+nothing.
 
 How changes are handled is not in the thesis. Projections are sent on the same link as routing deltas, before `Attach`,
 so the sender of spans that count knows them. But when a broker suddenly uses more, messages that were reduced before
@@ -22,22 +23,23 @@ from typing import Final, NamedTuple
 
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.content.projection import Projection, common_part, covers, query_of
-from twigcast.overlay.onyx.content.projection_text import read_part, write_part
-from twigcast.overlay.onyx.content.transformation import Transformation
+from twigcast.overlay.onyx.content.projection import (
+    Projection,
+    Transformation,
+    common_part,
+    covers,
+    query_of,
+    read_part,
+    write_part,
+)
 from twigcast.overlay.onyx.messages import OverlayMessage, RoutingQuery, SetProjection
 
 
 class ProjectionSet(NamedTuple):
-    """The parts of messages that are used behind a link.
+    """The parts of messages that are used behind a link."""
 
-    Attributes:
-        parts: By scope, a part; `None`: the whole.
-        rest: Whether the whole may be used of other scopes; otherwise nothing is.
-    """
-
-    parts: Mapping[str, Projection | None]
-    rest: bool = False
+    parts: Mapping[str, Projection | None]  #: By scope, a part; `None`: the whole.
+    rest: bool = False  #: Whether the whole may be used of other scopes; otherwise nothing is.
 
 
 #: Scopes with a part of their own; with more, whole messages are sent.
@@ -131,11 +133,9 @@ class LinkProjections:
         return ProjectionSet({scope: common_part(each) for scope, each in parts.items()})
 
     def update_for(self, neighbour: Address, others: Iterable[Address]) -> SetProjection | None:
-        """Returns what a neighbour is to be sent, or `None` if nothing has changed.
+        """Returns what a parent is to be sent, or `None` if nothing has changed.
 
-        Args:
-            neighbour: A parent.
-            others: The neighbours that messages are passed on to.
+        `others` are the neighbours to which its messages are passed on.
         """
         required = self.required_with(others)
         if self._announced.get(neighbour) == required:

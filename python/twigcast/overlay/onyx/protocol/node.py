@@ -14,6 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from twigcast.overlay.core import Address, Effects
+from twigcast.overlay.errors import RemoteProtocolError
 from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import (
     Attach,
@@ -34,15 +35,12 @@ from twigcast.overlay.onyx.messages import (
     StoredReport,
 )
 from twigcast.overlay.onyx.protocol import attachments, flooding, forwarding, recovery, relaying
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import ProtocolViolation
 from twigcast.overlay.onyx.protocol.state import NodeState
 
 
 class OnyxNode(NodeState):
     """A broker: passes messages, timers and commands to the parts of the protocol."""
-
-    __slots__ = ()
 
     handlers = {  # noqa: RUF012 - never changed
         Hello: flooding.on_hello,
@@ -117,14 +115,7 @@ class OnyxNode(NodeState):
     # Called by the application.
 
     def subscribe(self, key: Hashable, query: RoutingQuery, now: float, part: Projection | None = None) -> Effects:
-        """Adds or replaces a subscription.
-
-        Args:
-            key: Names the subscription.
-            query: Its routing query.
-            now: Time.
-            part: What it uses of a message; `None`: the whole.
-        """
+        """Adds or replaces a subscription that uses a part of each message; `None`: the whole."""
         self.now = now
         self.table.subscribe(key, query)
         if self.projections is not None:

@@ -11,9 +11,9 @@ is under way.
 from __future__ import annotations
 
 from twigcast.overlay.core import Address
+from twigcast.overlay.errors import RemoteProtocolError
 from twigcast.overlay.onyx.messages import Recover, Recovered, Root, RoutingQuery, Span
 from twigcast.overlay.onyx.protocol import forwarding
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import RangeLost, ResendRequested
 from twigcast.overlay.onyx.protocol.root_stream import RootStream, SequenceRange
 from twigcast.overlay.onyx.protocol.state import NodeState

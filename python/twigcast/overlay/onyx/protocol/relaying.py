@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from twigcast.overlay.core import Address
+from twigcast.overlay.errors import RemoteProtocolError
 from twigcast.overlay.onyx.messages import ServiceMessage
-from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import ServiceMessageReceived
 from twigcast.overlay.onyx.protocol.state import NodeState
 
@@ -19,11 +19,7 @@ CONTENT_BYTES_MAX: Final = 8 << 20
 
 
 def send(node: NodeState, target: Address, content: bytes) -> None:
-    """Sends a message to the service of another broker, or of this one.
-
-    Raises:
-        ValueError: It is too long.
-    """
+    """Sends a message of at most `CONTENT_BYTES_MAX` to the service of another broker, or of this one."""
     if len(content) > CONTENT_BYTES_MAX:
         raise ValueError(f"a service message has {len(content):,} bytes; at most {CONTENT_BYTES_MAX:,} are allowed")
     _forward(node, ServiceMessage(node.address, target, 0, content))

@@ -86,71 +86,46 @@ class ReceivedRanges:
 
 @dataclass(slots=True)
 class ChildLink:
-    """A neighbour below a broker in the tree of a root.
+    """A neighbour below a broker in the tree of a root."""
 
-    Attributes:
-        number: Number of its latest `Attach`.
-        hops: Brokers that this attachment has passed.
-        awaits: Number of the broker's own `Attach` whose answer will answer it; `None`: not sent yet.
-        is_answered: Whether the child was sent `Attached` for its latest `Attach`.
-        end: Number up to which spans were sent; `None`: none are sent before the first answer.
-        horizon, brokers: Its latest report: the lowest horizon, and of how many brokers.
-    """
-
-    number: int
-    hops: int
-    awaits: int | None = None
-    is_answered: bool = False
-    end: int | None = None
-    horizon: int | None = None
-    brokers: int = 0
+    number: int  #: Number of its latest `Attach`.
+    hops: int  #: Brokers that this attachment has passed.
+    awaits: int | None = None  #: Number of the broker's own `Attach` whose answer will answer it; `None`: not sent yet.
+    is_answered: bool = False  #: Whether the child was sent `Attached` for its latest `Attach`.
+    end: int | None = None  #: Number up to which spans were sent; `None`: none are sent before the first answer.
+    horizon: int | None = None  #: The lowest horizon of its latest report.
+    brokers: int = 0  #: The number of brokers of that report.
 
 
 @dataclass(slots=True)
 class RootStream:
-    """The messages of one root, at one broker.
+    """The messages of one root, at one broker."""
 
-    Attributes:
-        root: The broker whose messages these are.
-        ranges: The received numbers.
-        parent: The neighbour that they come from; `None` at the root itself, and while the root is unreachable.
-        number: Number of the latest `Attach` sent.
-        since: Number of the first `Attach` sent to the current parent.
-        confirmed: Number of the latest `Attach` that the current parent has answered; `None`: spans do not count yet.
-        announced: By unanswered `Attach`, how many deltas the parent had been sent before it.
-        confirmed_announced: The same count for the confirmed `Attach`.
-        end: Number up to which spans of parents were taken, and so can be passed on.
-        children: Neighbours that are attached, or will be once this is confirmed.
-        held: Neighbours that ask to be attached although the path to the root leads over them.
-        stored: Number up to which the application has stored what is wanted; at the root: up to which all others have.
-        is_attach_due: Whether an `Attach` is to be sent.
-        sent_at: Time of the latest `Attach`.
-        progress: Count of answers to `Recover`.
-        asked_at_progress: That count at the latest question.
-        is_recovering: Whether a question was sent and gaps are left.
-        asked_at: Time of the latest question.
-        reported: The latest report sent to the parent.
-    """
-
-    root: Root
-    ranges: ReceivedRanges
+    root: Root  #: The broker whose messages these are.
+    ranges: ReceivedRanges  #: The received numbers.
+    #: The neighbour that they come from; `None` at the root itself, and while the root is unreachable.
     parent: Address | None = None
-    number: int = 0
-    since: int = 1
+    number: int = 0  #: Number of the latest `Attach` sent.
+    since: int = 1  #: Number of the first `Attach` sent to the current parent.
+    #: Number of the latest `Attach` that the current parent has answered; `None`: spans do not count yet.
     confirmed: int | None = None
+    #: By unanswered `Attach`, how many deltas the parent had been sent before it.
     announced: dict[int, int] = field(default_factory=dict)
-    confirmed_announced: int = -1
-    end: int = 0
+    confirmed_announced: int = -1  #: The same count for the confirmed `Attach`.
+    end: int = 0  #: Number up to which spans of parents were taken, and so can be passed on.
+    #: Neighbours that are attached, or will be once this is confirmed.
     children: dict[Address, ChildLink] = field(default_factory=dict)
+    #: Neighbours that ask to be attached although the path to the root leads over them.
     held: dict[Address, ChildLink] = field(default_factory=dict)
+    #: Number up to which the application has stored what is wanted; at the root: up to which all others have.
     stored: int | None = None
-    is_attach_due: bool = False
-    sent_at: float = 0.0
-    progress: int = 0
-    asked_at_progress: int = -1
-    is_recovering: bool = False
-    asked_at: float = -math.inf
-    reported: tuple[int, int] | None = None
+    is_attach_due: bool = False  #: Whether an `Attach` is to be sent.
+    sent_at: float = 0.0  #: Time of the latest `Attach`.
+    progress: int = 0  #: Count of answers to `Recover`.
+    asked_at_progress: int = -1  #: That count at the latest question.
+    is_recovering: bool = False  #: Whether a question was sent and gaps are left.
+    asked_at: float = -math.inf  #: Time of the latest question.
+    reported: tuple[int, int] | None = None  #: The latest report sent to the parent.
 
     @property
     def is_confirmed(self) -> bool:

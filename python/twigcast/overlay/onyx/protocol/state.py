@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address, LinkSettings, ProtocolNode
@@ -16,62 +17,16 @@ from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.overlay.onyx.protocol.topology import Topology
 
 
+@dataclass(slots=True)
 class LinkTraffic:
-    """Counts of the messages of one link.
+    """Counts of the messages of one link: those that were sent, and those that nobody behind the link wants."""
 
-    Attributes:
-        sent: Messages that were sent.
-        left_out: Messages that nobody behind the link wants.
-    """
-
-    __slots__ = ("left_out", "sent")
-
-    def __init__(self) -> None:
-        self.sent = 0
-        self.left_out = 0
+    sent: int = 0
+    left_out: int = 0
 
 
 class NodeState(ProtocolNode):
-    """The links, streams, counts and effects of one node.
-
-    Attributes:
-        table: The routing table.
-        settings: Times and bounds.
-        projections: What is used of messages, here and behind each link; `None`: messages are always sent whole.
-        topology: The link states of all brokers.
-        links: Neighbours whose link is up.
-        peers: By neighbour that has greeted, its greeting.
-        parents: By root, the neighbour towards it.
-        streams: By root, the stream of its messages.
-        deltas_sent: By neighbour, the routing deltas sent on the current link.
-        traffic: By neighbour, the messages of the current link.
-        catalogue: The newest entry of each source.
-        settling: By token of `settle`, the attachment that each root has to confirm; `None`: they are not sent yet.
-        unreachable: Brokers without a path to them, and since when.
-        counts: What has happened, by name.
-        has_changed_links: Whether parents have to be chosen anew.
-        has_changed_trees: Whether the routing table has to be given the broadcast trees anew.
-    """
-
-    __slots__ = (
-        "_armed",
-        "catalogue",
-        "counts",
-        "deltas_sent",
-        "has_changed_links",
-        "has_changed_trees",
-        "links",
-        "parents",
-        "peers",
-        "projections",
-        "settings",
-        "settling",
-        "streams",
-        "table",
-        "topology",
-        "traffic",
-        "unreachable",
-    )
+    """The links, streams, counts and effects of one node."""
 
     def __init__(
         self,
@@ -100,22 +55,25 @@ class NodeState(ProtocolNode):
             text: Returns the text of a message in another form; without it, such messages are sent whole.
         """
         super().__init__(address, LinkSettings(), incarnation)
-        self.table = table
-        self.settings = settings or OnyxSettings()
+        self.table = table  #: The routing table.
+        self.settings = settings or OnyxSettings()  #: Times and bounds.
+        #: What is used of messages, here and behind each link; `None`: messages are always sent whole.
         self.projections = LinkProjections(limits, text) if self.settings.reduces else None
+        #: The link states of all brokers.
         self.topology = Topology(address, incarnation, where, shared=self.settings.shared_tree)
-        self.links: set[Address] = set()
-        self.peers: dict[Address, Hello] = {}
-        self.parents: dict[Root, Address] = {}
-        self.streams: dict[Root, RootStream] = {}
-        self.deltas_sent: Counter[Address] = Counter()
-        self.traffic: dict[Address, LinkTraffic] = {}
-        self.catalogue: dict[str, SourceEntry] = {}
+        self.links: set[Address] = set()  #: Neighbours whose link is up.
+        self.peers: dict[Address, Hello] = {}  #: By neighbour that has greeted, its greeting.
+        self.parents: dict[Root, Address] = {}  #: By root, the neighbour towards it.
+        self.streams: dict[Root, RootStream] = {}  #: By root, the stream of its messages.
+        self.deltas_sent: Counter[Address] = Counter()  #: By neighbour, the routing deltas sent on the current link.
+        self.traffic: dict[Address, LinkTraffic] = {}  #: By neighbour, the messages of the current link.
+        self.catalogue: dict[str, SourceEntry] = {}  #: The newest entry of each source.
+        #: By token of `settle`, the attachment that each root has to confirm; `None`: they are not sent yet.
         self.settling: dict[Hashable, dict[Root, int] | None] = {}
-        self.unreachable: dict[Address, float] = {}
-        self.counts: Counter[str] = Counter()
-        self.has_changed_links = True
-        self.has_changed_trees = True
+        self.unreachable: dict[Address, float] = {}  #: Brokers without a path to them, and since when.
+        self.counts: Counter[str] = Counter()  #: What has happened, by name.
+        self.has_changed_links = True  #: Whether parents have to be chosen anew.
+        self.has_changed_trees = True  #: Whether the routing table has to be given the broadcast trees anew.
         self._armed: set[Hashable] = set()
         self.streams[address] = RootStream(address, ReceivedRanges(last), end=last)
         for root, horizon in (horizons or {}).items():

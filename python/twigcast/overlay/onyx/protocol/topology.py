@@ -35,23 +35,12 @@ class LinkStateVerdict(enum.Enum):
 
 
 class Topology:
-    """The link states of all brokers, as one broker has received them.
-
-    Attributes:
-        own: The link state of this broker.
-        states: By origin, all link states, with the own one.
-    """
+    """The link states of all brokers, as one broker has received them. With `shared`, all roots share one tree."""
 
     def __init__(self, origin: Address, incarnation: int, where: str = "", *, shared: bool = False) -> None:
-        """Begins without links.
-
-        Args:
-            origin: The identity of this broker.
-            incarnation: Number of its start.
-            where: How others reach it.
-            shared: Whether all roots share one tree.
-        """
+        #: The link state of this broker.
         self.own = LinkState(origin, incarnation, 0, (), where)
+        #: By origin, all link states, with the own one.
         self.states: dict[Address, LinkState] = {origin: self.own}
         self._links: dict[Address, int] = {}
         self._shared = shared

@@ -1,6 +1,6 @@
 """The registry of ONYX: which broker serves which source and which profile.
 
 - ``catalogue``: sources, profiles and the choice of brokers, as a state machine
-- ``raft``, ``raft_log``: its replicated log (Raft)
+- ``raft``: its replicated log (Raft)
 - ``description``: what a broker says of itself to all others
 """

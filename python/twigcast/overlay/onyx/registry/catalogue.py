@@ -102,20 +102,14 @@ class Reassigned(NamedTuple):
 
 
 class RegistryState(NamedTuple):
-    """The state of a registry, in the order in which it was made.
+    """The state of a registry, in the order in which it was made."""
 
-    Attributes:
-        brokers: Brokers with their expected volume in bytes per second. The volume is stored, since sums of fractions
-            depend on their order, and replicas must not differ in the last digit.
-        sources: Sources with their brokers.
-        profiles: Profiles with their brokers.
-        catalogue: All entries, also of removed sources.
-    """
-
+    #: Brokers with their expected volume in bytes per second. The volume is stored, since sums of fractions depend on
+    #: their order, and replicas must not differ in the last digit.
     brokers: tuple[tuple[AddBroker, float], ...]
-    sources: tuple[tuple[RegisterSource, Assigned], ...]
-    profiles: tuple[tuple[RegisterProfile, Assigned], ...]
-    catalogue: tuple[SourceEntry, ...]
+    sources: tuple[tuple[RegisterSource, Assigned], ...]  #: Sources with their brokers.
+    profiles: tuple[tuple[RegisterProfile, Assigned], ...]  #: Profiles with their brokers.
+    catalogue: tuple[SourceEntry, ...]  #: All entries, also of removed sources.
 
 
 @dataclass(slots=True)
@@ -157,9 +151,9 @@ class Registry:
     def apply(self, index: int, command: object) -> object:
         """Carries out a command of the log.
 
-        Returns:
-            `Assigned` for a registration, `NameTaken` if another source has the name, `Reassigned` for a removed
-            broker, otherwise whether anything has changed.
+        #: The entries of all sources by name, also of removed ones.
+        self.catalogue: dict[str, SourceEntry] = {}
+        otherwise whether anything has changed.
         """
         match command:
             case AddBroker():

@@ -14,23 +14,14 @@ from twigcast.overlay.onyx.registry.catalogue import Location
 
 
 class Description(NamedTuple):
-    """The description of a broker.
-
-    Attributes:
-        name: Its name.
-        where: Host and port for other brokers; empty: they cannot dial.
-        url: URL for clients; empty: unknown.
-        location: A point on any map with meaningful distances.
-        capacity: Bytes per second that it can take from sources.
-        holders: Names of the holders of the registry, if it is configured with them.
-    """
+    """The description of a broker."""
 
     name: str
-    where: str = ""
-    url: str = ""
-    location: Location = (0.0, 0.0)
-    capacity: float = 0.0
-    holders: tuple[str, ...] = ()
+    where: str = ""  #: Host and port for other brokers; empty: they cannot dial.
+    url: str = ""  #: URL for clients; empty: unknown.
+    location: Location = (0.0, 0.0)  #: A point on any map with meaningful distances.
+    capacity: float = 0.0  #: Bytes per second that it can take from sources.
+    holders: tuple[str, ...] = ()  #: Names of the holders of the registry, if it is configured with them.
 
     def __str__(self) -> str:
         words = [self.name, self.where]

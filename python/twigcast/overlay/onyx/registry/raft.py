@@ -8,6 +8,8 @@ When the log has grown long, a node replaces it by the state of the machine (a *
 nodes that are slightly behind. A node that was away for longer gets the snapshot, in pieces.
 
 Raft draws election timeouts at random. Here they are computed from address and term, so that runs are repeatable.
+
+The first half of the module has what is stored, the messages between nodes, and the events for the application.
 """
 
 from __future__ import annotations
@@ -15,25 +17,148 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
-from twigcast.overlay.core import Address, LinkSettings, ProtocolNode
-from twigcast.overlay.onyx.registry.raft_log import (
-    Append,
-    Appended,
-    Applied,
-    Install,
-    Installed,
-    LogEntry,
-    LogSnapshot,
-    NotLeading,
-    PersistentState,
-    RequestApplied,
-    RequestVote,
-    Restored,
-    StateMachine,
-    Vote,
-)
+from twigcast.overlay.core import Address, LinkSettings, ProtocolNode, Traffic, carries
+
+
+class LogEntry(NamedTuple):
+    """A command in the log."""
+
+    term: int  #: The term in which it was appended.
+    request: Hashable  #: Name of the request; `None` for the first entry of a leader.
+    command: Any
+
+
+class StateMachine(Protocol):
+    """The replicated object, on which all nodes carry out the same commands."""
+
+    def apply(self, index: int, command: Any) -> Any:
+        """Carries out a command and returns the reply, which depends only on the commands so far."""
+
+    def state(self) -> str:
+        """Returns the state after the commands so far."""
+
+    def restore(self, state: str) -> None:
+        """Replaces the state, so that later commands get the same replies as from the machine that returned it."""
+
+
+class LogSnapshot(NamedTuple):
+    """The state after the commands up to one entry."""
+
+    number: int = 0  #: Index of the entry; 0: none yet.
+    term: int = 0  #: The term of the entry.
+    text: str = ""  #: The state of the machine and the stored replies.
+
+
+@dataclass(slots=True)
+class PersistentState:
+    """The persistent state of a node. The driver stores it before it carries out the effects of a step."""
+
+    term: int = 0  #: The latest term that the node has seen.
+    voted_for: Address | None = None  #: The candidate that got its vote in that term.
+    log: list[LogEntry] = field(default_factory=list)  #: The entries from index ``base + 1`` on.
+    base: int = 0  #: Number of entries before these, which were dropped.
+    base_term: int = 0  #: The term of the last dropped entry.
+    #: The state after the dropped entries, or after some later one.
+    snapshot: LogSnapshot = field(default_factory=LogSnapshot)
+
+    @property
+    def last(self) -> int:
+        """The index of the last entry."""
+        return self.base + len(self.log)
+
+    def term_at(self, index: int) -> int:
+        """Returns the term of an entry, from the last dropped one on."""
+        return self.base_term if index == self.base else self.log[index - self.base - 1].term
+
+
+class RequestApplied(NamedTuple):
+    """An event: the request was carried out, and will not be again."""
+
+    request: Hashable
+    reply: Any
+
+
+class NotLeading(NamedTuple):
+    """An event: the request was not accepted, since this node does not lead; `leader` does, if it is known."""
+
+    request: Hashable
+    leader: Address | None
+
+
+class Applied(NamedTuple):
+    """An event at every node: the command of an entry was carried out."""
+
+    number: int
+    command: Any
+    reply: Any
+
+
+class Restored(NamedTuple):
+    """An event: a snapshot of the leader has replaced the state of the machine."""
+
+    number: int
+
+
+@carries(Traffic.CONTROL, 24)
+class RequestVote(NamedTuple):
+    """The request of a candidate for a vote."""
+
+    term: int
+    last_index: int
+    last_term: int
+
+
+@carries(Traffic.CONTROL, 9)
+class Vote(NamedTuple):
+    """The answer to `RequestVote`."""
+
+    term: int
+    is_granted: bool
+
+
+@carries(Traffic.REPLICATION, lambda m: 32 + sum(16 + len(repr(entry.command)) for entry in m.entries))
+class Append(NamedTuple):
+    """The entries of the leader after `before`; without entries, a heartbeat."""
+
+    term: int
+    before: int
+    before_term: int
+    entries: tuple[LogEntry, ...]
+    committed: int
+
+
+@carries(Traffic.REPLICATION, 17)
+class Appended(NamedTuple):
+    """The answer to `Append`: the logs agree up to `upto`; if it is not taken, they may agree there."""
+
+    term: int
+    is_taken: bool
+    upto: int
+
+
+@carries(Traffic.REPLICATION, lambda m: 40 + len(m.piece))
+class Install(NamedTuple):
+    """A piece of the leader's snapshot, from `offset` on, of `size` characters in all."""
+
+    term: int
+    number: int
+    number_term: int
+    offset: int
+    piece: str
+    size: int
+
+
+@carries(Traffic.REPLICATION, 24)
+class Installed(NamedTuple):
+    """The answer to `Install`: the number of characters received. With all, the snapshot is in force."""
+
+    term: int
+    number: int
+    upto: int
+
 
 #: Most entries of a log. With more, the older half of the entries that were carried out is dropped.
 ENTRIES_MAX = 2_000
@@ -68,26 +193,6 @@ class RaftNode(ProtocolNode):
         entries_max: Most entries of the log.
     """
 
-    __slots__ = (
-        "_arriving",
-        "_installing",
-        "applied",
-        "beat",
-        "committed",
-        "durable",
-        "entries_max",
-        "last_contact",
-        "leader",
-        "machine",
-        "matched",
-        "members",
-        "replies",
-        "role",
-        "upcoming",
-        "votes",
-        "waiting",
-    )
-
     def __init__(
         self,
         address: Address,
@@ -112,8 +217,8 @@ class RaftNode(ProtocolNode):
         self.matched: dict[Address, int] = {}
         self.replies: dict[Hashable, Any] = {}
         self.waiting: set[Hashable] = set()
+        #: By member that gets a snapshot: its index, the next offset, and when the last piece was sent.
         self._installing: dict[Address, tuple[int, int, float]] = {}
-        """By member that gets a snapshot: its index, the next offset, and when the last piece was sent."""
         self._arriving: _Arriving | None = None
         if durable.snapshot.number:
             self._restore(durable.snapshot)

@@ -7,7 +7,7 @@ the messages of a source and is sent over each link. Each can be compressed by z
 A stream keeps the content of a message, but not white space inside tags, CDATA sections, the XML declaration and the
 DOCTYPE. Text arrives byte for byte. So links carry text unless their brokers are configured otherwise.
 
-``forms``: names of forms, and the choice for a link; ``lexicons``: the lexicons of sources; ``compression``;
+``forms``: names of forms, the choice for a link, compression; ``lexicons``: the lexicons of sources;
 ``bodies``: conversion of message bodies; ``exchange``: what the two ends of a link agree on.
 """
 

@@ -9,42 +9,34 @@ from typing import Final, NamedTuple
 from twigcast._core import NameDictionary, ParsedMessage
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, NeedsConversion, RejectedMessage
 from twigcast.limits import Limits
+from twigcast.overlay.errors import WireError
 from twigcast.overlay.onyx.lexicon import Lexicon
 from twigcast.overlay.onyx.messages import OverlayMessage
-from twigcast.overlay.onyx.wire.compression import compress, decompress
-from twigcast.overlay.onyx.wire.errors import WireError
-from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm
+from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm, compress, decompress
 from twigcast.overlay.onyx.wire.lexicons import Lexicons
 from twigcast.reading.conversion import to_utf8
 
 logger = logging.getLogger(__name__)
 
 TEXT: Final = str(WireForm(Structure.TEXT))
+#: Forms without compression, and whether they are streams.
 _PLAIN: Final = {
     str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
 }
-"""Forms without compression, and whether they are streams."""
 _new = tuple.__new__
 _FORM: Final = OverlayMessage._fields.index("form")
+#: How many times longer than a text its stream may be, and the text of that stream: `&` of a CDATA section becomes
+#: `&amp;`, and a header comes first.
 _GROWTH_MAX: Final = 16
-"""How many times longer than a text its stream may be, and the text of that stream: `&` of a CDATA section becomes
-`&amp;`, and a header comes first."""
-_REMEMBERED_MAX: Final = 8
-"""Conversions that are cached, since a message goes to all neighbours one after the other."""
+_REMEMBERED_MAX: Final = 8  #: Conversions that are cached, since a message goes to all neighbours one after the other.
 
 
 class DecodedBody(NamedTuple):
-    """A body as the engine takes it.
+    """A body as the engine takes it."""
 
-    Attributes:
-        body: The bytes, not compressed.
-        is_stream: Whether they are an element stream.
-        dictionary: The dictionary with which the stream was written.
-    """
-
-    body: bytes
-    is_stream: bool
-    dictionary: NameDictionary | None = None
+    body: bytes  #: The bytes, not compressed.
+    is_stream: bool  #: Whether they are an element stream.
+    dictionary: NameDictionary | None = None  #: The dictionary with which the stream was written.
 
 
 def in_other_form(message: OverlayMessage, form: str, lexicon: Lexicon | None) -> OverlayMessage:
@@ -65,9 +57,9 @@ class Bodies:
         self._bytes_max = self._limits.message_bytes_max
         self._lexicons = Lexicons()
         self._remembered: OrderedDict[tuple[int, str], tuple[bytes, OverlayMessage]] = OrderedDict()
+        #: `transcoded`: converted bodies; `damaged`: bodies that could not be converted; `left_as_text`: bodies that
+        #: are within the limits only as text.
         self.counts: Counter[str] = Counter()
-        """``transcoded``: converted bodies; ``damaged``: bodies that could not be converted; ``left_as_text``: bodies
-        that are within the limits only as text."""
 
     def opened(self, message: OverlayMessage) -> DecodedBody:
         """Returns a body as the engine takes it. It is decompressed at most.

@@ -10,17 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.errors import ImpossibleSetting, WireError
 from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Recovered, Span
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
-from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.forms import FORMS, Structure, WireForm, choose
 
 T = TypeVar("T")
 
-TAUGHT_MAX: Final = 64
-"""Dictionaries of one direction of a link. With one more, both sides drop the oldest."""
+TAUGHT_MAX: Final = 64  #: Dictionaries of one direction of a link. With one more, both sides drop the oldest.
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +26,8 @@ class FormPreferences:
     """The forms in which a broker sends and reads messages, the best first. Text is always one."""
 
     general: tuple[str, ...] = ()
+    #: By name of a neighbour, forms in place of the general ones.
     by_peer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By name of a neighbour, forms in place of the general ones."""
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> FormPreferences:
@@ -65,20 +63,15 @@ class Exchange:
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
-        self._sent: dict[int, Lexicon] = {}
-        """By id, the dictionaries that were sent, in order."""
-        self._learnt: dict[int, Lexicon] = {}
-        """By id, the dictionaries that were received, in order."""
+        self._sent: dict[int, Lexicon] = {}  #: By id, the dictionaries that were sent, in order.
+        self._learnt: dict[int, Lexicon] = {}  #: By id, the dictionaries that were received, in order.
+        #: By form of received messages with the id of its dictionary, the form and the lexicon; read by the core.
         self.agreed: dict[str, tuple[str, Lexicon | None]] = {}
-        """By form of received messages with the id of its dictionary, the form and the lexicon; read by the core."""
         self._sends = TEXT
-        self.sends = WireForm.named(TEXT)
-        """The form of sent messages."""
-        self.receives = WireForm.named(TEXT)
-        """The form of received messages, as it follows from the greetings."""
+        self.sends = WireForm.named(TEXT)  #: The form of sent messages.
+        self.receives = WireForm.named(TEXT)  #: The form of received messages, as it follows from the greetings.
+        #: Sent (`taught`) and received (`learnt`) dictionaries; messages sent and received in another form than text.
         self.counts: dict[str, int] = {"taught": 0, "learnt": 0, "sent": 0, "received": 0}
-        """Sent (``taught``) and received (``learnt``) dictionaries; messages sent and received in another form than
-        text."""
 
     # Sending.
 

@@ -9,22 +9,18 @@ from typing import Final
 from twigcast._core import ParsedMessage
 from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Lexicon
 
+#: Sources with lexicons. Beyond, the source that has not published for longest begins a new one.
 SOURCES_MAX: Final = 256
-"""Sources with lexicons. Beyond, the source that has not published for longest begins a new one."""
 
-_PATIENCE: Final = 100
-"""Messages after which even a single new name is added."""
-_SHARE: Final = 16
-"""New names are added at once if they are at least this part (1/16) of the lexicon."""
+_PATIENCE: Final = 100  #: Messages after which even a single new name is added.
+_SHARE: Final = 16  #: New names are added at once if they are at least this part (1/16) of the lexicon.
 
 
 @dataclass(slots=True)
 class _GrowingLexicon:
     lexicon: Lexicon
-    new: dict[str, None] = field(default_factory=dict)
-    """Names that messages have spelled out since the lexicon grew."""
-    waited: int = 0
-    """Messages since the lexicon grew."""
+    new: dict[str, None] = field(default_factory=dict)  #: Names that messages have spelled out since the lexicon grew.
+    waited: int = 0  #: Messages since the lexicon grew.
 
 
 class Lexicons:
@@ -36,9 +32,7 @@ class Lexicons:
     def write(self, source: tuple[str, str], message: ParsedMessage) -> tuple[bytes, Lexicon]:
         """Returns the stream of a message, written with the lexicon of its source, and that lexicon.
 
-        Args:
-            source: Scope and name of the source.
-            message: The message.
+        A source is given by its scope and its name.
         """
         growing = self._of(source)
         lexicon = growing.lexicon

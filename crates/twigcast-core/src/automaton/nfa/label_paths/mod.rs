@@ -22,7 +22,7 @@ pub(crate) const ROOT: PathNodeId = PathNodeId::from_u32(0);
 /// Lists of entries, one after the other in one vector.
 #[derive(Debug)]
 pub(crate) struct GroupedLists<T> {
-    /// Where the list of each group begins; one entry more at the end.
+    /// The index at which the list of each group begins; one entry more at the end.
     starts: Vec<u32>,
     entries: Vec<T>,
 }
@@ -184,7 +184,7 @@ impl PathTree {
         after(node)..self.ends[node.index()]
     }
 
-    /// Returns for each node the states with items or attachments that its label path reaches; `None` if that takes more
+    /// Returns, for each node, the states with items or attachments that its label path reaches; `None` if that takes more
     /// than `steps_max` steps.
     pub(crate) fn reached(&self, nfa: &Nfa, steps_max: usize) -> Option<GroupedLists<StateId>> {
         let states = nfa.states.iter().enumerate().filter(|(_, state)| state.parent != NO_STATE);
@@ -228,7 +228,7 @@ impl PathTree {
         Some(GroupedLists::new(self.len(), entries))
     }
 
-    /// Returns for each label the indexes of the names that it takes.
+    /// Returns, for each label, the indexes of the names that it takes.
     fn names_of_labels(&self, nfa: &Nfa) -> Vec<Vec<u32>> {
         let mut labels = vec![Vec::new(); nfa.labels.bound()];
         for (number, &name) in self.names.iter().enumerate() {
@@ -359,6 +359,7 @@ mod tests {
     use crate::ids::{LocalId, NamespaceId};
     use crate::plan::LinearStep;
     use crate::query::ast::NameTest;
+    use crate::testing::Random;
 
     /// In random trees, with random paths of which some are removed again, a label path reaches the states that running
     /// the NFA along it reaches.
@@ -366,43 +367,39 @@ mod tests {
     fn each_label_path_reaches_what_running_the_nfa_along_it_does() {
         for seed in 1..200_u64 {
             println!("seed {seed}");
-            let mut state = seed;
-            let mut random = move |bound: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                ((state >> 33) % bound) as u32
-            };
+            let mut random = Random(seed);
             let name_at = |number: u32| Name {
                 namespace: NamespaceId::from_u32(number % 2),
                 local: LocalId::from_u32(number / 2),
             };
-            let name_count = 2 + u64::from(random(9));
+            let name_count = 2 + random.below(9);
             let mut nfa = Nfa::new();
             let mut items = Vec::new();
-            for query in 0..random(80) {
-                let path: Vec<LinearStep> = (0..1 + random(5))
+            for query in 0..random.below(80) {
+                let path: Vec<LinearStep> = (0..1 + random.below(5))
                     .map(|_| {
-                        let name = name_at(random(name_count));
-                        let test = match random(8) {
+                        let name = name_at(random.below(name_count));
+                        let test = match random.below(8) {
                             0 | 1 => NameTest::Any,
                             2 => NameTest::Namespace(name.namespace),
                             3 => NameTest::Local(name.local),
                             _ => NameTest::Name(name),
                         };
-                        LinearStep { descendant: random(3) == 0, test }
+                        LinearStep { descendant: random.below(3) == 0, test }
                     })
                     .collect();
                 let state = nfa.state_of(&path);
                 items.push(nfa.insert_item(state, AcceptItem::Accept(query)));
-                if random(4) == 0 {
-                    nfa.remove(items.swap_remove(random(items.len() as u64) as usize));
+                if random.below(4) == 0 {
+                    nfa.remove(items.swap_remove(random.below(items.len())));
                 }
             }
             // Numbers in no order; at most one step with each name leaves each.
-            let bound = 2 + random(120);
+            let bound = 2 + random.below(120);
             let number_at = |number: u32| if number == 0 { 3 } else { 3 + bound - number };
             let mut steps: Vec<LabelPathStep> = Vec::new();
             for number in 1..bound {
-                let (from, name) = (number_at(random(u64::from(number))), name_at(random(name_count)));
+                let (from, name) = (number_at(random.below(number)), name_at(random.below(name_count)));
                 if steps.iter().all(|step| (step.from, step.name) != (from, name)) {
                     steps.push(LabelPathStep { from, name, to: number_at(number) });
                 }

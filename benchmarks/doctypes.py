@@ -1,0 +1,137 @@
+"""What a DOCTYPE costs: each message beside the same one with everything in place, and without a DOCTYPE."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from benchmarks.measure import Row, parse_with_expat, side_by_side
+from twigcast import SubscriptionSet
+
+ROUNDS: Final = 9
+TARGET_E: Final = 0.2
+_SEED: Final = 22
+
+
+class Pair(NamedTuple):
+    """A message with a DOCTYPE, and what it means."""
+
+    declared: bytes
+    plain: bytes
+
+
+def _words(randomness: random.Random, count: int) -> str:
+    return " ".join(f"w{number}" for number in randomness.choices(range(2_000), k=count))
+
+
+def _pair(subset: str, declared: str, plain: str) -> Pair:
+    return Pair(f"<!DOCTYPE r [{subset}]><r>{declared}</r>".encode(), f"<r>{plain}</r>".encode())
+
+
+def _references(
+    texts: list[str], count: int, replaced: Callable[[str], str] = escape, *, in_attributes: bool = False
+) -> Pair:
+    """Returns a message of elements with some words and a reference each."""
+    randomness = random.Random(_SEED)
+    subset = "".join(f'<!ENTITY e{number} "{text}">' for number, text in enumerate(texts))
+    declared, plain = list[str](), list[str]()
+    for number in range(count):
+        words, chosen = _words(randomness, 6), randomness.randrange(len(texts))
+        form = '<item id="%d" v="%s">%s</item>' if in_attributes else '<item id="%d"><p>%s</p>%s</item>'
+        first, second = ("%s", words) if in_attributes else (words, "%s more")
+        for out, text in ((declared, f"&e{chosen};"), (plain, replaced(texts[chosen]))):
+            out.append(form % ((number, first % text, second) if in_attributes else (number, first, second % text)))
+    return _pair(subset, "".join(declared), "".join(plain))
+
+
+def _dictionary() -> Pair:
+    """Returns a dictionary like JMdict: many short entities, of which each entry refers to a few, and long texts."""
+    randomness = random.Random(_SEED)
+    texts = {f"ent-{number}": f"noun or verb of the kind {number} (archaic)" for number in range(250)}
+    subset = "".join(f"<!ELEMENT x{number} (#PCDATA)>" for number in range(60))
+    subset += '<!ATTLIST gloss xml:lang CDATA "eng"><!ATTLIST gloss g_gend CDATA #IMPLIED>'
+    subset += "".join(f'<!ENTITY {name} "{text}">' for name, text in texts.items())
+    declared, plain = list[str](), list[str]()
+    for number in range(30_000):
+        head = f"<entry>\n<ent_seq>{1_000_000 + number}</ent_seq>\n<k_ele><keb>明{number}白</keb></k_ele>\n<sense>\n"
+        names = randomness.choices(list(texts), k=2)
+        glosses = [_words(randomness, 3) for _ in range(3)]
+        for out, languages in ((declared, ""), (plain, ' xml:lang="eng"')):
+            parts = [f"&{name};" if out is declared else texts[name] for name in names]
+            out.append(head + "".join(f"<pos>{part}</pos>\n" for part in parts))
+            out.append("".join(f"<gloss{languages}>{gloss}</gloss>\n" for gloss in glosses) + "</sense>\n</entry>\n")
+    return _pair(subset, "".join(declared), "".join(plain))
+
+
+def _attributes(subset: str, written: str, meant: str, count: int, every: int = 1) -> Pair:
+    """Returns a message of elements, of which some are written otherwise than they are meant."""
+    randomness = random.Random(_SEED)
+    declared, plain = list[str](), list[str]()
+    for number in range(count):
+        words = _words(randomness, 6)
+        name = "item" if number % every == 0 else "other"
+        for out, attributes in ((declared, written), (plain, meant)):
+            out.append(f'<{name} id="{number}"{attributes if name == "item" else ""}><p>{words}</p></{name}>')
+    return _pair(subset, "".join(declared), "".join(plain))
+
+
+def _unused(subset: str) -> Pair:
+    randomness = random.Random(_SEED)
+    items = "".join(f'<item id="{number}"><p>{_words(randomness, 8)}</p></item>' for number in range(60_000))
+    return _pair(subset, items, items)
+
+
+_DEFAULT: Final = '<!ATTLIST item lang CDATA "en">'
+_TOKENS: Final = "<!ATTLIST item kinds NMTOKENS #IMPLIED>"
+
+KINDS: Final[dict[str, Callable[[], Pair]]] = {
+    "references to short texts": lambda: _references([f"text {number}" for number in range(20)], 180_000),
+    "references to 500 texts": lambda: _references([f"text {number}" for number in range(500)], 180_000),
+    "references to markup": lambda: _references(
+        [f"<b>bold</b> {number} <i/>" for number in range(20)], 180_000, lambda text: text
+    ),
+    "references in attributes": lambda: _references(
+        [f"text {number}" for number in range(20)], 180_000, in_attributes=True
+    ),
+    "a dictionary": _dictionary,
+    "a default on each element": lambda: _attributes(_DEFAULT, "", ' lang="en"', 100_000),
+    "a default on one element of a hundred": lambda: _attributes(_DEFAULT, "", ' lang="en"', 100_000, 100),
+    "a default that all have": lambda: _attributes(_DEFAULT, ' lang="de"', ' lang="de"', 100_000),
+    "tokens to normalise": lambda: _attributes(_TOKENS, ' kinds=" a  bc "', ' kinds="a bc"', 100_000),
+    "tokens as they should be": lambda: _attributes(_TOKENS, ' kinds="a bc"', ' kinds="a bc"', 100_000),
+    "an empty subset": lambda: _unused(""),
+    "200 kB of unused entities": lambda: _unused(
+        "".join(f'<!ENTITY name{number} "the text of entity {number}">' for number in range(4_600))
+    ),
+    "200 kB of unused declarations": lambda: _unused(
+        "".join(
+            f"<!ELEMENT x{number} (a|b)*><!ATTLIST x{number} a CDATA #IMPLIED b (c|d) 'c'>" for number in range(3_000)
+        )
+    ),
+}
+"""What DOCTYPEs change in messages."""
+
+
+def measure(kind: str) -> Row:
+    """Measures one kind, in turn with the message that it means and with expat reading that."""
+    pair = KINDS[kind]()
+    subscriptions = SubscriptionSet((f"k{number}", f"//item[@id = '{number * 700}']/p") for number in range(100))
+    if subscriptions.match(pair.declared).node_counts() != subscriptions.match(pair.plain).node_counts():
+        raise SystemExit(f"{kind}: the messages differ")
+    declared, plain, unit = side_by_side(
+        ROUNDS,
+        lambda: subscriptions.match(pair.declared),
+        lambda: subscriptions.match(pair.plain),
+        lambda: parse_with_expat([pair.plain]),
+    )
+    return {
+        "kind": kind,
+        "MB": len(pair.declared) / 1e6,
+        "plain_MB": len(pair.plain) / 1e6,
+        "plain_E": plain.median / unit.median,
+        "E": declared.median / unit.median,
+        "above_E": (declared.median - plain.median) / unit.median,
+        "target_E": TARGET_E,
+    }

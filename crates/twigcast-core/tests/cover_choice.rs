@@ -1,0 +1,104 @@
+//! Which values lead to a query follows what messages show; who gets a message does not.
+
+use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::limits::Limits;
+
+const ASKING: usize = 1_500;
+
+/// A set in which the population says that `status='Actual'` is rarer than `code='K'`.
+fn engine() -> Engine {
+    let mut engine = Engine::new(Limits::default());
+    let context = QueryContext::default();
+    for number in 0..9_000 {
+        engine.add(&format!("s{number}"), &format!("/m[status='S{number}']"), &context, false).expect("a valid query");
+    }
+    for number in 0..ASKING {
+        let query = format!("/m[status='Actual' and code='K' and not(@x='{number}')]");
+        engine.add(&format!("q{number}"), &query, &context, false).expect("a valid query");
+    }
+    engine
+}
+
+fn cover(engine: &Engine, key: &str) -> String {
+    let slot = engine.slot_of(key).expect("a subscription");
+    engine.describe(slot).expect("in use").expect("a valid query").cover.expect("a cover")
+}
+
+/// Matches messages with these values, each of which must reach exactly the subscriptions that ask for them.
+fn publish(engine: &mut Engine, matcher: &mut Matcher, count: usize, status: &str, code: impl Fn(usize) -> String) {
+    for number in 0..count {
+        let (x, code) = (number % (2 * ASKING), code(number));
+        let message = format!("<m x='{x}'><status>{status}</status><code>{code}</code></m>");
+        engine.run(matcher, message.as_bytes()).expect("a well-formed message");
+        let both = status == "Actual" && code == "K";
+        let expected = if both { ASKING - usize::from(x < ASKING) } else { usize::from(status.starts_with('S')) };
+        assert_eq!(engine.match_count(matcher), expected, "{message}");
+        if engine.is_cover_choice_due() {
+            engine.choose_covers();
+        }
+    }
+}
+
+#[test]
+fn a_value_that_most_messages_have_is_not_looked_up_where_a_rarer_one_is() {
+    let (mut engine, mut matcher) = (engine(), Matcher::new());
+    assert!(cover(&engine, "q7").contains("status = 'Actual'"), "{}", cover(&engine, "q7"));
+    publish(&mut engine, &mut matcher, 300, "Actual", |number| format!("C{}", number % 50));
+    for key in ["q0", "q7", "q199"] {
+        assert!(cover(&engine, key).contains("code = 'K'"), "{}", cover(&engine, key));
+    }
+    // The next query profits at once.
+    engine.add("new", "/m[status='Actual' and code='L']", &QueryContext::default(), false).expect("a valid query");
+    assert!(cover(&engine, "new").contains("code = 'L'"), "{}", cover(&engine, "new"));
+    publish(&mut engine, &mut matcher, 100, "Actual", |number| if number % 10 == 0 { "K".into() } else { "C".into() });
+}
+
+#[test]
+fn covers_follow_when_messages_shift() {
+    let (mut engine, mut matcher) = (engine(), Matcher::new());
+    publish(&mut engine, &mut matcher, 300, "Actual", |number| format!("C{}", number % 50));
+    assert!(cover(&engine, "q7").contains("code = 'K'"), "{}", cover(&engine, "q7"));
+    publish(&mut engine, &mut matcher, 6_000, "Exercise", |_| "K".into());
+    assert!(cover(&engine, "q7").contains("status = 'Actual'"), "{}", cover(&engine, "q7"));
+    publish(&mut engine, &mut matcher, 50, "Actual", |_| "K".into());
+}
+
+/// Where nothing better is known, covers stay, and choosing is not tried over and over.
+#[test]
+fn covers_stay_where_no_value_is_rarer() {
+    let (mut engine, mut matcher) = (engine(), Matcher::new());
+    let mut choices = 0;
+    for _ in 0..3_000 {
+        let message = "<m x='a'><status>Actual</status><code>K</code><code>L</code></m>";
+        engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+        choices += usize::from(engine.is_cover_choice_due());
+        engine.choose_covers();
+    }
+    assert!(choices < 5, "{choices}");
+    assert!(cover(&engine, "q7").contains("status = 'Actual'"), "{}", cover(&engine, "q7"));
+}
+
+/// Values that are too long to be sampled are all taken for rare. It is remembered that those which were looked up are not.
+#[test]
+fn covers_do_not_go_back_and_forth() {
+    let (long, context) = ("v".repeat(200), QueryContext::default());
+    let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+    for number in 0..4_000 {
+        for (name, other) in [("status", "code"), ("code", "status")] {
+            let query = format!("/m[{name}='{number}' and not(contains({other}, '{number}x'))]");
+            engine.add(&format!("{name}{number}"), &query, &context, false).expect("a valid query");
+        }
+    }
+    for number in 0..300 {
+        let query = format!("/m[status='S{long}' and code='K{long}' and not(@x='z') and not(@y='{number}')]");
+        engine.add(&format!("q{number}"), &query, &context, false).expect("a valid query");
+    }
+    let message = format!("<m x='z'><status>S{long}</status><code>K{long}</code></m>");
+    let mut changes = 0;
+    for _ in 0..6_000 {
+        engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+        assert_eq!(engine.match_count(&matcher), 0);
+        changes += usize::from(engine.choose_covers() > 0);
+    }
+    assert!((1..=4).contains(&changes), "covers changed {changes} times");
+}

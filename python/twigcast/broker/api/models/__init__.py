@@ -1,1 +1,0 @@
-"""Bodies of requests and responses. The OpenAPI description is made from these."""

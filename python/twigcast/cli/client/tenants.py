@@ -1,0 +1,108 @@
+"""The commands ``twigcast tenants``: for the operator of a broker, over its interface."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from twigcast.cli import common
+from twigcast.cli.client import connection
+from twigcast.cli.client.output import as_row, print_rows
+from twigcast.cli.client.profiles import BrokerFlags
+
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", "-t", metavar="NAME", help="The tenant; by default that of your own token.")
+]
+
+
+class ScopeName(StrEnum):
+    """A permission of a token, as an option."""
+
+    PUBLISH = "publish"
+    SUBSCRIBE = "subscribe"
+    ADMIN = "admin"
+
+
+def list_tenants(
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """List the tenants and their limits."""
+    with connection.connected(broker) as client:
+        print_rows([as_row(tenant) for tenant in client.tenants()], json=as_json)
+    return 0
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", metavar="NAME=NUMBER", help="A limit that differs from the broker's. May be repeated."),
+    ] = None,
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Add a tenant; tokens for it are made with twigcast tenants tokens add --tenant."""
+    limits: dict[str, int] = {}
+    for text in limit or []:
+        member, _, number = text.partition("=")
+        if not number.isascii() or not number.isdigit():
+            raise typer.BadParameter(f"{text!r} is not NAME=NUMBER", param_hint="--limit")
+        limits[member] = int(number)
+    with connection.connected(broker) as client:
+        tenant = client.create_tenant(name, limits)
+    print(common.as_json(as_row(tenant)) if as_json else f"{tenant.name}: added")
+    return 0
+
+
+def list_tokens(
+    tenant: TenantOption = None,
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """List the tokens of a tenant, without their secrets."""
+    with connection.connected(broker) as client:
+        print_rows([as_row(token) for token in client.tokens(tenant=tenant)], json=as_json)
+    return 0
+
+
+def add_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its purpose.")],
+    scope: Annotated[list[ScopeName], typer.Option("--scope", "-s", help="What it permits. May be repeated.")],
+    tenant: TenantOption = None,
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Add a token and print it. It is shown only once, since only its digest is stored."""
+    with connection.connected(broker) as client:
+        token = client.create_token(name, [one.value for one in scope], tenant=tenant)
+    print(common.as_json(as_row(token)) if as_json else token.token)
+    return 0
+
+
+def delete_token(
+    token: Annotated[int, typer.Argument(metavar="ID", help="As twigcast tenants tokens list shows it.")],
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Delete a token: it opens nothing from now on."""
+    with connection.connected(broker) as client:
+        client.delete_token(token)
+    print(f"{token}: deleted")
+    return 0
+
+
+app = typer.Typer(no_args_is_help=True, help="The tenants of a broker and their tokens, for its operator.")
+tokens = typer.Typer(no_args_is_help=True, help="API tokens: list, add, delete.")
+app.add_typer(tokens, name="tokens")
+app.command("list")(common.guarded(list_tenants))
+app.command("add")(common.guarded(add))
+tokens.command("list")(common.guarded(list_tokens))
+tokens.command("add")(common.guarded(add_token))
+tokens.command("delete")(common.guarded(delete_token))

@@ -1,0 +1,37 @@
+"""Messages as the options of reading want them: repaired, and with the entities that they do not declare themselves."""
+
+from __future__ import annotations
+
+from twigcast.reading.conversion import expands, to_document, to_utf8
+from twigcast.reading.options import ReadOptions
+from twigcast.reading.repairs import RepairCounts, repaired
+
+
+def prepared(data: bytes, options: ReadOptions, bytes_max: int, repairs: RepairCounts) -> bytes:
+    """Returns a message as it is to be matched. Lines and columns stay, up to what changes.
+
+    Args:
+        data: The message, as it came.
+        options: Whether to repair it, and what is known of document types.
+        bytes_max: Bytes that the answer may have.
+        repairs: Counts the repairs.
+
+    Raises:
+        RejectedMessage: The message cannot be converted: see :func:`~twigcast.reading.conversion.to_utf8`.
+        SourceError: The file of the DTD cannot be read.
+    """
+    if options.tolerant:
+        data = repaired(data, repairs, options.types.declares)
+    return to_utf8(data, bytes_max, options.types) if expands(data, options.types) else data
+
+
+def delivered(data: bytes, options: ReadOptions, bytes_max: int) -> bytes:
+    """Returns a message as it is delivered: as it came, but repaired, and without DOCTYPE if it has one.
+
+    Raises:
+        RejectedMessage: As for :func:`prepared`.
+        SourceError: As for :func:`prepared`.
+    """
+    if options.tolerant:
+        data = repaired(data, RepairCounts(), options.types.declares)
+    return to_document(data, bytes_max, options.types) if expands(data, options.types) else data

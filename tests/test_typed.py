@@ -1,0 +1,101 @@
+"""Programs that are checked by ``mypy --strict`` see the types of this package, and no ``Any`` that pyarrow leaves."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import twigcast
+
+PROGRAM = """
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from twigcast.engine.arrow import keys_of_groups
+from twigcast.reading.records import RecordBatch
+from twigcast import AddReport, Delivery, Match, Node, Subscription, SubscriptionSet, check, explain
+
+subs = SubscriptionSet({"a": "/a"}, namespaces={"p": "urn:p"})
+report: AddReport = subs.add_many([("b", "/b"), {"key": "c", "query": "/c"}, Subscription("d", "/d")])
+report = subs.add_many({"e": {"query": "/e"}}, progress=True)
+refused: Sequence[str] = [one.key for one in report.refused] + [one.text for one in report.warnings]
+match: Match = subs.match(io.BytesIO(b"<a/>"))
+keys: list[str] = match.freeze().keys
+nodes: list[Node] = match.nodes("a")
+paths: list[str] = [node.path + node.text for node in nodes]
+delivery: Delivery = subs.deliver(Path("a.xml"))[0]
+batch = subs.match_batch(["<a/>", b"<b/>", None, Path("c.xml"), io.StringIO("<d/>")])
+rows: list[dict[str, object]] = batch.to_pylist()
+columns: list[object] = batch.column("keys").flatten().dictionary.to_pylist()
+count: int = batch.num_rows + batch.column("error").null_count
+payloads: list[object] = subs.deliver("<a/>").arrow().column("payload").to_pylist()
+again = subs.match_batch(batch)
+text: str = str(explain("/a", "<a/>")) + check("/a").normal_form
+record_batch = RecordBatch(b"", b"", {}, [], b"")
+nearness: float = explain("/a", "<a/>").nearness
+
+
+async def main() -> list[str]:
+    return (await subs.amatch("<a/>")).keys
+"""
+
+
+def checked(program: str, folder: Path, *options: str) -> str:
+    """What mypy says of a program."""
+    (folder / "program.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), *options, "program.py"]
+    package = str(Path(twigcast.__file__).parent.parent)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={"MYPYPATH": package, "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_strict_programs_see_the_types_of_what_they_are_given(tmp_path: Path) -> None:
+    quiet = ("--follow-imports", "silent")
+    assert "Success: no issues found" in checked(PROGRAM, tmp_path, *quiet)
+    wrong = [
+        "subs.match_batch(7)",
+        "subs.match(7)",
+        "subs.add_many(7)",
+        "batch.colum('keys')",
+        "count = batch.column('keys')",
+    ]
+    found = checked(PROGRAM + "\n".join(wrong), tmp_path, *quiet)
+    assert found.count("error: ") == len(wrong), found
+
+
+@pytest.mark.slow
+def test_nothing_that_is_returned_is_any(tmp_path: Path) -> None:
+    names = [
+        "subs",
+        "report",
+        "match",
+        "nodes",
+        "delivery",
+        "batch",
+        "batch.column('keys')",
+        "batch.schema",
+        "batch.schema.field('keys')",
+        "batch.schema.names",
+        "keys_of_groups(batch.column('groups'))",
+        "record_batch.arrow()",
+        "text",
+        "subs.deliver('').arrow()",
+    ]
+    program = PROGRAM + "\n".join(f"reveal_type({name})" for name in names)
+    revealed = re.findall(r'Revealed type is "(.*)"', checked(program, tmp_path, "--follow-imports", "silent"))
+    assert len(revealed) == len(names)
+    assert not [name for name, kind in zip(names, revealed, strict=True) if kind == "Any"]
