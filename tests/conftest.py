@@ -1,7 +1,8 @@
 """What all tests share: effort profiles for Hypothesis, and the data beside the repository.
 
 Profiles: ``quick`` (the default, a few seconds a test) and ``thorough`` (``HYPOTHESIS_PROFILE=thorough``, for hours of
-idle machines). A failing example prints what reproduces it.
+idle machines). A failing example prints what reproduces it. Where one seed is set for all tests (``tests/seeds.py``),
+each run tries the same examples.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.seeds import is_fixed
+
 if TYPE_CHECKING:
     from tests.services.postgresql import PostgresqlServer
 
 pytest_plugins = ["tests.tools.fast_ring"]
 
 settings.register_profile(
-    "quick", max_examples=60, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    max_examples=60,
+    deadline=None,
+    print_blob=True,
+    derandomize=is_fixed(),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "thorough", max_examples=5_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -9,6 +9,7 @@ from pathlib import Path
 import lxml.etree
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast import Limits, Subscription, SubscriptionSet
 from twigcast.subscription_files import load_subscriptions
 
@@ -65,8 +66,7 @@ def test_cheap_subscriptions_are_decided_beside_expensive_ones() -> None:
 
 def test_nothing_is_dropped_in_silence() -> None:
     """Each subscription matches as lxml says, or is undecided, under budgets of all sizes and in random populations."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = printed_seed()
     randomness = random.Random(seed)
     queries = [*CHEAP, *(query for query in EXPENSIVE if not query.startswith("for"))]
     message = ("<r>" + "".join(f"<a x='{n}'><b>{n}</b></a>" for n in range(300)) + "</r>").encode()
@@ -244,8 +244,7 @@ def test_texts_that_double_end_with_the_budget() -> None:
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_results_of_a_message_have_a_limit_together(is_shared: bool) -> None:
     """Each matching subscription has its result, or is undecided with a reason; the different results fit together."""
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = printed_seed()
     randomness = random.Random(seed)
     message = ("<r>" + "".join(f"<a x='{n}'><b>{'b' * n * 7}</b></a>" for n in range(60)) + "</r>").encode()
     form = "for $x in /r/a where $x/@x = {n} return <z>{{ $x/b }}</z>"

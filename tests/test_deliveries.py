@@ -8,6 +8,7 @@ import warnings
 import pyarrow as pa
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast import Deliveries, Delivery, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
@@ -180,8 +181,7 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(co
 
     There is a table of all keys at once, or, where there are many, once it has paid.
     """
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = printed_seed()
     chance = random.Random(seed)
     queries = [f"for $i in /f/i where $i/@n = {n} return <r>{{ $i/@n }}</r>" for n in range(5)] + ["/f[i/@n = 3]"]
     held = {f"key-{number}": chance.choice(queries) for number in range(count)}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import lxml.etree
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast import Limits, SubscriptionSet
 
 ENOUGH = Limits(message_visits_max=10**9, group_visits_max=10**9, query_visits_max=10**9)
@@ -147,8 +148,7 @@ def condition(randomness: random.Random) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", [any_number, lambda randomness: str(randomness.randint(0, 9))])
 def test_answers_are_those_of_libxml2(numbers: Callable[[random.Random], str]) -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = printed_seed()
     randomness = random.Random(seed)
     for _ in range(3):
         text = message(randomness, numbers)

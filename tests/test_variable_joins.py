@@ -7,6 +7,7 @@ import random
 import lxml.etree
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast import Limits, SubscriptionSet
 
 PATHS = ["//a", "//b", "/r/*", "//a/b", "//*[@k]"]
@@ -38,8 +39,7 @@ def places(nodes: list[lxml.etree._Element]) -> list[str]:
 
 
 def test_two_variables_are_joined_as_by_nested_loops() -> None:
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = printed_seed()
     randomness = random.Random(seed)
     nonempty = 0
     for _ in range(400):

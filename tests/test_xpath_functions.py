@@ -7,6 +7,7 @@ import warnings
 import pytest
 from lxml import etree
 
+from tests.seeds import printed_seed
 from twigcast._core import XPathFunction, truth_without_nodes
 from twigcast.errors import QueryError
 from twigcast.query import parse
@@ -132,8 +133,7 @@ def test_a_path_of_no_step_is_there_without_nodes() -> None:
 
 def test_translate_is_as_in_libxml2() -> None:
     """With letters of ASCII, for which there is a table, and with others; repeated, and of unequal numbers."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
 
     def text(most: int) -> str:

@@ -21,6 +21,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow.parquet as pq
 
+from tests.seeds import printed_seed
 from twigcast.demo.__main__ import write_subscriptions
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
@@ -47,8 +48,7 @@ def _java() -> None:
 
 @pytest.fixture
 def chance() -> random.Random:
-    seed = time.time_ns() % 1_000_000
-    print(f"seed {seed}")
+    seed = printed_seed()
     return random.Random(seed)
 
 

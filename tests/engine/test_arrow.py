@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.seeds import printed_seed
 from twigcast import Limits, SubscriptionSet
 from twigcast.engine.arrow import ERROR_TYPE, KEYS_TYPE, NODES_TYPE, PAYLOADS_TYPE, UNDECIDED_TYPE, keys_of_groups
 from twigcast.errors import RejectedMessage
@@ -298,8 +299,7 @@ def test_a_table_of_keys_is_made_once_it_has_paid() -> None:
 
 def test_tables_of_keys_grow_behind_answers_that_are_kept() -> None:
     """Keys come and go between batches: of each answer the keys stay those of its moment."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     randomness = random.Random(seed)
     subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 10}']") for number in range(2_000))
     batch = pa.array([f"<a n='{number}'/>" for number in range(10)])
@@ -337,8 +337,7 @@ def test_messages_in_other_encodings_right_after_a_change() -> None:
 @pytest.mark.parametrize("others", [0, 3_000])
 def test_batches_while_the_population_changes(others: int) -> None:
     """With a table of all keys at once, and, where there are many, once it has paid."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     subs = SubscriptionSet((f"other-{number}", f"/other-{number}") for number in range(others))
     held: set[str] = set()

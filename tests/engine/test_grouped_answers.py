@@ -7,6 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast import Match, SubscriptionSet
 from twigcast.engine.arrow import ERROR_TYPE, GROUPS_TYPE, UNDECIDED_TYPE, keys_of_groups
 
@@ -19,8 +20,7 @@ def _populated(chance: random.Random, count: int) -> SubscriptionSet:
 
 
 def _seeded() -> random.Random:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     return random.Random(seed)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import printed_seed
 from twigcast.broker.api.stream import Connection, EventStream
 
 
@@ -105,8 +106,7 @@ def test_an_error_is_told_and_kept(is_full: bool) -> None:
 
 
 def test_random_histories_keep_the_order() -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = printed_seed()
     source = random.Random(seed)
 
     async def scene() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person, wait_until
+from tests.seeds import printed_seed
 from twigcast.broker.console.activity import KEPT, Activity, CounterSnapshot, Latency, Tally
 from twigcast.broker.metrics import SECONDS
 
@@ -24,8 +25,7 @@ def _histogram(values: list[float]) -> Latency:
 
 
 def test_quantiles_lie_in_the_class_of_the_true_value() -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     generator = random.Random(seed)
     for _ in range(200):
         values = sorted(generator.lognormvariate(-4, 1.5) for _ in range(generator.randint(1, 300)))

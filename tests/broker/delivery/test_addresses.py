@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.delivery.receiver import Got, Receiver, Reply
+from tests.seeds import printed_seed
 from twigcast.broker.delivery.addresses import Resolver, UnresolvedHost, UrlPolicy, is_public, parse_url
 from twigcast.broker.delivery.http_client import HttpClient, RequestFailed, ResponseTooLarge, Timeouts
 from twigcast.broker.errors import UrlRefused
@@ -60,8 +61,7 @@ def test_what_is_public_is_permitted(address: str) -> None:
 
 
 def test_no_private_address_is_public_in_any_form() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     private = [ipaddress.ip_network(n) for n in ("10.0.0.0/8", "127.0.0.0/8", "192.168.0.0/16", "169.254.0.0/16")]
     for _ in range(500):

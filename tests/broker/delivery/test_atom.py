@@ -15,6 +15,7 @@ from lxml import etree
 
 from tests.broker.delivery.http_face import BASE, client_of, feed_url
 from tests.broker.delivery.pushing import now, publish, running, subscribe
+from tests.seeds import printed_seed
 from twigcast.broker.api import atom
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.atom import AtomContent, FeedLinks, write_feed
@@ -104,8 +105,7 @@ def test_a_message_is_in_its_entry_as_it_is(body: bytes) -> None:
 
 
 def test_random_documents_keep_their_names_and_values() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
 
     def element(depth: int) -> str:

@@ -8,6 +8,7 @@ import time
 import pytest
 from lxml import etree
 
+from tests.seeds import printed_seed
 from twigcast.broker.sources.entries import read_feed
 from twigcast.broker.sources.memory import EntryMemory, identified
 
@@ -25,8 +26,7 @@ def random_feed(chance: random.Random) -> tuple[list[bytes], bytes, bytes]:
 
 
 def seeded() -> random.Random:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     return random.Random(seed)
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.broker.delivery.conftest import both_stores
 from tests.broker.delivery.pushing import until
 from tests.broker.delivery.receiver import DROP, Got, Receiver, Reply
+from tests.seeds import printed_seed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -23,8 +24,7 @@ KILLS = 3
 
 @both_stores
 async def test_b07_kill_nine_between_attempts(address: str) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     taken: list[Got] = []
 

@@ -16,6 +16,7 @@ from tests.broker.delivery.feed_site import Site, ids, register, rounds, rss, so
 from tests.broker.delivery.http_face import client_of
 from tests.broker.delivery.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.delivery.receiver import HANG, Got, Receiver, Reply
+from tests.seeds import printed_seed
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.http_client import Timeouts
@@ -286,8 +287,7 @@ async def test_many_sources_share_few_polls(broker: Broker) -> None:
 
 
 async def test_random_feeds_lose_nothing_and_double_nothing(broker: Broker) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     shown: list[str] = []
     everything: list[str] = []

@@ -16,6 +16,7 @@ import pytest
 from tests.broker.delivery.conftest import OpenBroker, both_stores
 from tests.broker.delivery.pushing import errors, letters, now, publish, quick, running, subscribe, until
 from tests.broker.delivery.receiver import DROP, HANG, Got, Receiver, Reply, answers
+from tests.seeds import printed_seed
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.host_scheduler import Backoff, HostLimits
@@ -248,8 +249,7 @@ def test_retry_after_in_both_forms() -> None:
 
 
 def test_back_off_grows_to_its_bound_and_is_spread() -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     backoff = Backoff(1.0, 100.0, random.Random(seed))
     for failures in range(1, 40):
         waits = [backoff.wait(failures) for _ in range(200)]
@@ -382,8 +382,7 @@ async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Broker)
 
 @both_stores
 async def test_random_faults_lose_nothing_and_keep_the_order(broker: Broker) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     done: dict[str, list[bytes]] = {f"k{number}": [] for number in range(6)}
 

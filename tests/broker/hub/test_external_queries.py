@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, pull_within, run, running, subscribe
+from tests.seeds import printed_seed
 from twigcast.broker import options as options_module
 from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Invalid
@@ -176,8 +177,7 @@ def held_up(broker: Broker) -> Iterator[None]:
 
 
 def test_random_pauses_and_restarts_lose_and_add_nothing(store: Store) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = printed_seed()
     source = random.Random(seed)
     requested: list[bytes] = []
     state = SubscriptionState.ACTIVE

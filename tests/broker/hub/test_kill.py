@@ -20,6 +20,7 @@ import pytest
 
 from tests.broker.hub.hubs import TENANT, run, running, subscribe
 from tests.broker.hub.killed import QUERIES
+from tests.seeds import printed_seed
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import QueuedDelivery
@@ -145,8 +146,7 @@ async def reopened(address: str) -> Store:
 @pytest.mark.slow
 @pytest.mark.parametrize("pending_max", [1_000_000, 60], ids=["", "overflowing"])
 def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_address: str, pending_max: int) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
+    seed = printed_seed()
     source = random.Random(seed)
     reported = Told()
     run(subscribe_all(store_address))

@@ -9,6 +9,7 @@ import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
+from tests.seeds import printed_seed
 from twigcast.broker.model import Accepted, NewSubscription, RejectedRecord, Submission
 from twigcast.broker.store.store import Store
 from twigcast.errors import QueryWarning
@@ -134,8 +135,7 @@ def test_b18_broken_messages_among_good_ones_are_kept_with_the_place(store: Stor
 
 
 def test_ten_thousand_malformed_messages_among_good_ones(store: Store) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     chance = random.Random(seed)
     broken = [b"<m>", b"<m><n></m>", b"\xff\xfe<", b"", b"<m a='1' a='2'/>", b"<m>&no;</m>", b"<a/><b/>", b"<m:n/>"]
     bodies = [chance.choice(broken) for _ in range(10_000)] + [b"<m>%d</m>" % n for n in range(200)]

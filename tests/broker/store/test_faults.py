@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
+from tests.seeds import printed_seed
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreFull, StoreInUse, StoreUnavailable
 from twigcast.broker.model import StoredMessage
@@ -43,8 +44,7 @@ class TestKills:
 
     @pytest.mark.slow
     def test_kill_at_random_moments(self, store_address: str) -> None:
-        seed = random.SystemRandom().randrange(1 << 32)
-        print(f"seed {seed}")
+        seed = printed_seed()
         chance = random.Random(seed)
         committed = 0
         for _ in range(KILLS):

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
+from tests.seeds import printed_seed
 from twigcast.broker.model import NewSubscription, SubscriptionState
 from twigcast.broker.store.store import Store
 
@@ -32,8 +33,7 @@ def test_text_is_found_in_keys_and_queries(store: Store) -> None:
 
 
 def test_search_agrees_with_python(store: Store) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = printed_seed()
     generator = random.Random(seed)
     existing = {
         "".join(generator.choices("aB%_!'\\ ", k=5)): "".join(generator.choices("/[]=xX%_", k=6)) for _ in range(80)
