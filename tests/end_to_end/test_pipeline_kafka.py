@@ -65,7 +65,7 @@ elif task.startswith("forward"):
     stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
     messages = stream.load().selectExpr(
         "concat(topic, '-', partition, '-', offset) message_id",
-        "if(cast(key as int) % 1000 = 999, '<m', cast(value as string)) xml")
+        "if(cast(cast(key as string) as int) % 1000 = 999, '<m', cast(value as string)) xml")
     sink = Killed(servers=servers, deliveries="answers", rejected="dead")
     run_pipeline(messages, Path(folder, "subscriptions.jsonl"), sink=sink,
                  stream=Stream(once=True, checkpoint=Path(folder, "forwarded")))

@@ -8,7 +8,7 @@ from pyspark.sql.functions import expr
 from twigcast.errors import SourceError
 from twigcast.spark.match import match_messages
 from twigcast.spark.schemas import KINDS
-from twigcast.spark.sinks.frame_sink import FrameSink, Origin
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.snapshots import Snapshot
 from twigcast.spark.sources.source import check_columns
 from twigcast.spark.summary import TaskReport
@@ -32,7 +32,7 @@ _ROWS: Final = {
 
 
 def run_frame_job(
-    messages: DataFrame, snapshot: Snapshot, sink: FrameSink, origin: Origin, *, nodes: bool = False
+    messages: DataFrame, snapshot: Snapshot, sink: FrameSink, origin: RowOrigin, *, nodes: bool = False
 ) -> TaskReport:
     """Matches messages, writes the answers to a sink, and returns the numbers.
 
@@ -69,7 +69,7 @@ def _answers(messages: DataFrame, snapshot: Snapshot, sink: FrameSink, *, nodes:
     return answers.select("message_id", "event_time", "bytes", "repairs", "matches", "deliveries", "rejected")
 
 
-def _rows(answers: DataFrame, kind: str, origin: Origin) -> DataFrame:
+def _rows(answers: DataFrame, kind: str, origin: RowOrigin) -> DataFrame:
     """Returns the rows of one kind, with their origin."""
     rows = answers.where("rejected is not null") if kind == "rejected" else answers
     rows = rows.selectExpr("message_id", "event_time", *_ROWS[kind])

@@ -51,8 +51,8 @@ def run_job(
     Raises:
         PipelineError: Spark or a worker failed.
     """
-    told = listener is not None
-    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, told=told)
+    noted = listener is not None
+    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, noted=noted)
     with spark_errors(), _watching(staging / _DONE, plan.tasks, listener):
         rows = plan.rows.mapInArrow(run_task, _REPORT_DDL).collect()
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
@@ -65,12 +65,12 @@ def task_function(
     staging: str,
     *,
     nodes: bool,
-    told: bool = False,
+    noted: bool = False,
 ) -> Callable[[Batches], Batches]:
     """Returns the function for ``mapInArrow`` that matches the messages of a task and yields its report.
 
     `read` reads the messages from the rows of the task: ``message_id``, ``xml`` and perhaps ``problem``. `open_writer`
-    opens the writer of the answers in the staging folder. If the end of each task is `told`, the driver finds it there.
+    opens the writer of the answers in the staging folder, where the end of each task is `noted` if that is wanted.
     """
 
     def run_task(rows: Batches) -> Batches:
@@ -87,8 +87,8 @@ def task_function(
             size += message_bytes(batch.column("xml"))
             repairs += repair_count(batch)
         report = TaskReport(partition, attempt, messages, **writer.close(), bytes=size, repairs=repairs)
-        if told:
-            _tell(Path(staging, _DONE), partition, messages)
+        if noted:
+            _note(Path(staging, _DONE), partition, messages)
         yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
 
     return run_task
@@ -140,7 +140,7 @@ def cause(report: str) -> str:
     return result[0] if result else "Spark gives no reason"
 
 
-def _tell(done: Path, partition: int, messages: int) -> None:
+def _note(done: Path, partition: int, messages: int) -> None:
     """Notes in a folder that a task is done."""
     done.mkdir(exist_ok=True)
     (done / f"{partition}.{messages}").touch()

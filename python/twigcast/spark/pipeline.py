@@ -24,7 +24,7 @@ from twigcast.spark.population import OnBad, PopulationFeed, PopulationInput
 from twigcast.spark.progress import ProgressReporter, reporter_here
 from twigcast.spark.session import JAVA_GONE, STREAM_SETTINGS, arrow_settings, is_connected, open_session
 from twigcast.spark.sinks import open_sink
-from twigcast.spark.sinks.frame_sink import FrameSink, Origin
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink
 from twigcast.spark.sources import open_source
 from twigcast.spark.sources.files import FileSource
@@ -206,7 +206,7 @@ class _SinkJob:
         began = time.monotonic()
         self.sink.open(spark)
         run = self.sink.run
-        origin = Origin(run or uuid.uuid4().hex, 0, is_stream=False, may_be_there=run is not None)
+        origin = RowOrigin(run or uuid.uuid4().hex, 0, is_stream=False, may_be_there=run is not None)
         with arrow_settings(spark):
             feed = PopulationFeed(spark, self.population, self.reporter)
             frame = self.source if isinstance(self.source, DataFrame) else source_frame(spark, self.source)

@@ -114,7 +114,7 @@ def task_slots(spark: SparkSession) -> int:
     if local is not None and not is_connected(spark):
         return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
     # Spark splits a range so, wherever the executors are; a job of nothing, which takes a tenth of a second.
-    row = spark.range(_RANGE_ROWS).selectExpr("max(spark_partition_id()) + 1 slots").first()
+    row = spark.range(_RANGE_ROWS).selectExpr("spark_partition_id() slot").selectExpr("max(slot) + 1 slots").first()
     return 1 if row is None else int(row["slots"])
 
 

@@ -25,7 +25,7 @@ from twigcast.spark.message_format import MessageFormat
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
 from twigcast.spark.schemas import MESSAGES_DDL
-from twigcast.spark.sinks.frame_sink import FrameSink, Origin
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink, StreamCommit
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.frames import FORMAT, to_spark_options
@@ -183,7 +183,7 @@ class FrameBatches:
 
     def _run(self, messages: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        origin = Origin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
+        origin = RowOrigin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
         snapshot = self._feed.refresh()
         with spark_errors():
             report = run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RowOrigin:
     """The origin of rows: the run that made them, and its micro-batch. Both stand in each row."""
 
     run: str
@@ -37,7 +37,7 @@ class FrameSink(ABC):
 
     @abstractmethod
     def open(self, spark: SparkSession) -> None:
-        """Checks that it can be written to, and makes what is missing.
+        """Prepares the sink: checks that it can be written to, and creates what is missing.
 
         Raises:
             OutputError: It cannot be written to.
@@ -47,7 +47,7 @@ class FrameSink(ABC):
         """Lets a session see what streams in the same process have written, which run in sessions of their own."""
 
     @abstractmethod
-    def write(self, kind: str, rows: DataFrame, origin: Origin) -> None:
+    def write(self, kind: str, rows: DataFrame, origin: RowOrigin) -> None:
         """Writes the answers of one kind: all of a micro-batch or, if that fails, none.
 
         `rows` has the columns of the kind (:mod:`twigcast.spark.schemas`), then ``run``, ``batch``, ``event_time`` and

@@ -15,7 +15,7 @@ from pyspark.sql.functions import col, lit
 
 from twigcast.errors import OutputError
 from twigcast.spark.schemas import KINDS
-from twigcast.spark.sinks.frame_sink import FrameSink, Origin
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 
 ORIGIN_DDL: Final = "run string, batch bigint, event_time timestamp, day date"
 """The columns that say where a row comes from, after those of its kind."""
@@ -96,7 +96,7 @@ class AnswerTables(FrameSink):
                     table, f"it needs a column {field.name} of type {field.dataType.simpleString()}, and has {has}"
                 )
 
-    def write(self, kind: str, rows: DataFrame, origin: Origin) -> None:
+    def write(self, kind: str, rows: DataFrame, origin: RowOrigin) -> None:
         """Writes the answers of one kind in one commit, unless the table has them already."""
         table = self.table(kind)
         if self.sort_by_key and "key" in rows.columns:
@@ -116,7 +116,7 @@ class AnswerTables(FrameSink):
         """Joins the small files of a table."""
 
     @abstractmethod
-    def _append(self, rows: DataFrame, table: str, origin: Origin) -> None:
+    def _append(self, rows: DataFrame, table: str, origin: RowOrigin) -> None:
         """Appends the rows, unless the table has those of this micro-batch already."""
 
 
@@ -131,7 +131,7 @@ class DeltaTables(AnswerTables):
         """Returns the full name of the table of a kind, or its path as Spark's SQL writes it."""
         return f"delta.`{self.database}/{self.prefix}{kind}`" if "/" in self.database else super().table(kind)
 
-    def _append(self, rows: DataFrame, table: str, origin: Origin) -> None:
+    def _append(self, rows: DataFrame, table: str, origin: RowOrigin) -> None:
         writer: DataFrameWriterV2 = rows.writeTo(table)
         if origin.is_stream:
             writer = writer.option("txnAppId", f"twigcast-{origin.run}").option("txnVersion", str(origin.batch))
@@ -153,7 +153,7 @@ class IcebergTables(AnswerTables):
         for kind in KINDS:
             spark.catalog.refreshTable(self.table(kind))
 
-    def _append(self, rows: DataFrame, table: str, origin: Origin) -> None:
+    def _append(self, rows: DataFrame, table: str, origin: RowOrigin) -> None:
         if origin.may_be_there:
             self.refresh(rows.sparkSession)
             written = rows.sparkSession.table(table).where(

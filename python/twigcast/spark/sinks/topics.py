@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import OutputError
-from twigcast.spark.sinks.frame_sink import FrameSink, Origin
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 
 _HEADERS: Final = {
     "deliveries": {"message_id": "message_id", "subscription": "key"},
@@ -66,7 +66,7 @@ class KafkaTopics(FrameSink):
         return tuple(kind for kind, topic in topics.items() if topic is not None)
 
     def open(self, spark: SparkSession) -> None:
-        """Checks that Spark has a connector to Kafka.
+        """Raises an error if Spark has no connector to Kafka.
 
         Raises:
             OutputError: It has none.
@@ -80,7 +80,7 @@ class KafkaTopics(FrameSink):
             advice = f"start Spark with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
             raise OutputError(self.servers, f"Spark cannot write to Kafka: {reason} ({advice})") from error
 
-    def write(self, kind: str, rows: DataFrame, origin: Origin) -> None:
+    def write(self, kind: str, rows: DataFrame, origin: RowOrigin) -> None:
         """Sends a record for each row."""
         self._save(kind, self.records(kind, rows))
 
