@@ -158,7 +158,7 @@ def _watching(done: Path, tasks: int, listener: Listener | None) -> Iterator[Non
         while not ended.wait(_POLL_SECONDS):
             try:
                 names = [name.split(".") for name in os.listdir(done)]  # noqa: PTH208 - names are enough
-            except FileNotFoundError:  # no task is done
+            except OSError:  # no task is done, or the folder cannot be used, which the tasks report
                 names = []
             counts = {partition: int(messages) for partition, messages in names}
             listener(Progress(tasks, len(counts), sum(counts.values())))
