@@ -121,6 +121,8 @@ def run_pipeline(
         spark_errors(),
         arrow_settings(session),
     ):
+        if stream is not None:
+            _check_stream_session(session)
         reporter.say("reading the subscriptions")
         feed = PopulationFeed(session, population, reporter)
         if stream is None:
@@ -218,11 +220,7 @@ class _SinkJob:
     def start(self, spark: SparkSession) -> FrameBatches:
         """Starts a stream."""
         assert self.stream is not None
-        if is_connected(spark):
-            raise PipelineError(
-                "over Spark Connect, a stream cannot be run by this program: write match_messages(...) to a table with "
-                "Spark's writeStream, or start the program with spark-submit"
-            )
+        _check_stream_session(spark)
         if self.sink.run is not None:
             raise PipelineError("a stream is known by its checkpoint: leave the name of the run out")
         self.sink.open(spark)
@@ -296,6 +294,15 @@ def _open_source(
     source = FileSource(location, read, limits)
     source.check()
     return source
+
+
+def _check_stream_session(spark: SparkSession) -> None:
+    """Raises :class:`PipelineError` if micro-batches would run in another process, where this program is not."""
+    if is_connected(spark):
+        raise PipelineError(
+            "over Spark Connect, a stream cannot be run by this program: write match_messages(...) to a table with "
+            "Spark's writeStream, or start the program with spark-submit"
+        )
 
 
 @contextmanager
