@@ -111,7 +111,7 @@ def test_a_program_over_spark_connect(tmp_path: Path) -> None:
     names = [f"{number}.xml" for number in range(3)]
     both = sorted([name, key] for name in names for key in ("all", "made"))
     assert result["matches"] == both
-    assert result["deliveries"] == [[name, f'<r n="{number}"/>'] for number, name in enumerate(names)]
+    assert result["deliveries"] == [[name, f"<r n='{number}'/>"] for number, name in enumerate(names)]
     assert result["rejected"] == [["3.xml"]]
     assert result["changed"] == [["1.xml"]]
     assert result["sql"] == result["stream"] == sorted([*both, ["1.xml", "one"]])

@@ -87,7 +87,7 @@ def test_a_batch_job_writes_each_kind_with_its_origin(spark: "SparkSession", fol
     assert {(row["message_id"], row["key"]) for row in sink.rows["matches"]} == {
         (name, key) for name in ("1.xml", "2.xml") for key in ("all", "made")
     }
-    assert {row["payload"] for row in sink.rows["deliveries"]} == {'<r n="1"/>', '<r n="2"/>'}
+    assert {row["payload"] for row in sink.rows["deliveries"]} == {"<r n='1'/>", "<r n='2'/>"}
     (bad,) = sink.rows["rejected"]
     assert (bad["message_id"], bytes(bad["xml"])) == ("0.xml", b"<m")
     assert {(row["run"], row["batch"]) for rows in sink.rows.values() for row in rows} == {("it's monday", 0)}
