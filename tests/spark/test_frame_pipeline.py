@@ -158,7 +158,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 WATCHED = """
-import sys, time
+import sys
 from pathlib import Path
 from urllib.request import urlopen
 from twigcast import SubscriptionSet
@@ -171,7 +171,7 @@ spark = open_session("local[1]", log=work / "log", settings=STREAM_SETTINGS)
 stream = Stream(checkpoint=work / "checkpoint", name="orders")
 query = start_pipeline(str(work / "in"), SubscriptionSet({"all": "/m"}), KeptSink(), stream=stream, spark=spark)
 while not query.recentProgress:
-    time.sleep(0.1)
+    query.awaitTermination(0.2)  # raises the error of a stream that failed
 url = spark.sparkContext.uiWebUrl
 print(urlopen(url + "/metrics/prometheus/").read().decode())
 print(urlopen(url + "/StreamingQuery/").read().decode())
