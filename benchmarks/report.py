@@ -28,7 +28,6 @@ _TITLES = {
     "records": "Records of one large document",
     "doctypes": "Document types: a message that its DOCTYPE changes, beside what it means",
     "spark": "The Spark pipeline",
-    "spark_streams": "The Spark pipeline: one large file, and streams with little to do",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
     "forwarding": "Between brokers: reading and routing a message in each form",
     "overlay": "Three brokers in a row, one overlay, on the same cores",
@@ -168,11 +167,6 @@ _NOTES = {
         "A hundred subscriptions; messages of some 5 to 15 MB, with a reference, default or list of tokens every 70 "
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
         "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster."
-    ),
-    "spark_streams": (
-        "`1 GB of records`: one XML file of a gigabyte that is cut into records, by the clock. The micro-batch is that "
-        "of the sink `twigcast` over a watched folder, from the trigger to the commit, as Spark measures it. `cpu_ms`: "
-        "processor time of a look at a folder of known files. Targets: 1.7 times one core, 0.25 s, 20 ms."
     ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "

@@ -103,10 +103,6 @@ def _spark(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("spark")
 
 
-def _spark_streams(quick: bool) -> list[Row]:
-    return [] if quick else _apart_many("spark_streams")
-
-
 def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
@@ -151,7 +147,6 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "records": _records,
     "doctypes": _doctypes,
     "spark": _spark,
-    "spark_streams": _spark_streams,
     "broker": _broker,
     "forwarding": _forwarding,
     "overlay": _overlay,
@@ -203,10 +198,6 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
         from benchmarks import spark
 
         return spark.measure()
-    if task == "spark_streams":
-        from benchmarks import spark_streams
-
-        return spark_streams.measure(*arguments)
     if task == "broker":
         # Neither does everybody have what a broker is made of.
         from benchmarks import broker

@@ -38,7 +38,12 @@ _SETTINGS: Final = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "2g",
 }
-STREAM_SETTINGS: Final = {"spark.ui.enabled": "true", "spark.sql.streaming.metricsEnabled": "true"}
+STREAM_SETTINGS: Final = {
+    "spark.ui.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "true",
+    "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+}
 """A stream can be watched: Spark's interface shows it, and has its numbers for Prometheus under
 ``/metrics/prometheus``."""
 
