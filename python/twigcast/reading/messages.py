@@ -38,7 +38,14 @@ from twigcast.reading.preparation import prepared
 from twigcast.reading.records import CHUNK_BYTES, Record, RecordBatch, cut_record_batches, cut_records, located
 from twigcast.reading.repairs import RepairCounts, RepairingStream
 from twigcast.reading.streams import ByteStream
-from twigcast.reading.unpacking import ZIP, compression_of, decompressed_stream, why_unread
+from twigcast.reading.unpacking import (
+    COMPRESSION_DEPTH_MAX,
+    PACKED_TOO_OFTEN,
+    ZIP,
+    compression_of,
+    decompressed_stream,
+    why_unread,
+)
 
 REJECTED_HEAD_BYTES: Final = 64 << 10
 """Bytes that are kept of a message over the size limit."""
@@ -70,9 +77,6 @@ _AS_THEY_ARE: Final = ReadOptions()
 
 _ARCHIVE_DEPTH_MAX: Final = 4
 """Archives that may lie in each other."""
-
-_COMPRESSION_DEPTH_MAX: Final = _ARCHIVE_DEPTH_MAX + 2
-"""How deep in archives and compressed files compressed ones may lie."""
 
 DAMAGE: Final = (
     OSError,
@@ -417,8 +421,8 @@ def _members(stream: ByteStream, kind: Kind, name: str, prefix: str, include: st
             stream = decompressed_stream(stream, "zstd")
         yield from _tar_members(cast("IO[bytes]", stream), prefix, include, depth)
     elif kind in ("gzip", "bzip2", "xz", "zstd"):
-        if depth > _COMPRESSION_DEPTH_MAX:
-            yield prefix, UnreadableMessage("it is compressed again and again: decompress it first")
+        if depth > COMPRESSION_DEPTH_MAX:
+            yield prefix, UnreadableMessage(PACKED_TOO_OFTEN)
             return
         # What was compressed may be an archive, or compressed itself.
         decompressed = io.BufferedReader(_ArrivingStream(decompressed_stream(stream, kind)), buffer_size=1 << 16)

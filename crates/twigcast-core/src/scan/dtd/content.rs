@@ -367,11 +367,9 @@ impl<'d> Expander<'d> {
     ) -> ScanResult<()> {
         let source = text.as_bytes();
         let mut written = start;
-        if !self.open.is_empty()
-            || of_element.iter().any(|declared| declared.is_tokenised)
-            || memchr::memchr(b'&', &source[start..end]).is_some()
-        {
-            self.values_of_tag(text, &mut written, of_element, tag, out)?;
+        let has_reference = memchr::memchr(b'&', &source[start..end]).is_some();
+        if has_reference || !self.open.is_empty() || of_element.iter().any(|declared| declared.is_tokenised) {
+            self.values_of_tag(text, &mut written, (of_element, has_reference), tag, out)?;
         }
         out.extend_from_slice(&source[written..last]);
         for declared in of_element.iter() {
@@ -389,7 +387,7 @@ impl<'d> Expander<'d> {
         &mut self,
         text: &str,
         written: &mut usize,
-        of_element: ElementDeclarations<'d>,
+        (of_element, has_reference): (ElementDeclarations<'d>, bool),
         tag: &TagRanges,
         out: &mut Vec<u8>,
     ) -> ScanResult<()> {
@@ -400,7 +398,7 @@ impl<'d> Expander<'d> {
             let raw = &source[value.clone()];
             let normalises = declared.is_some_and(|declared| declared.is_tokenised && !is_normal(raw));
             let has_line_end = in_entity && memchr::memchr(b'\r', raw).is_some();
-            if !(normalises || has_line_end || has_entity(raw)) {
+            if !(normalises || has_line_end || (has_reference && has_entity(raw))) {
                 continue;
             }
             out.extend_from_slice(&source[*written..value.start]);
