@@ -232,6 +232,15 @@ def test_records_before_a_cut_are_read_and_then_the_cut_is_told(tmp_path: Path, 
             assert str(matches[-1].error) == str(results[-1].error)
 
 
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_a_name_may_say_the_wrong_compression_or_one_that_is_undone(tmp_path: Path, kind: str) -> None:
+    for other in ("gz", "bz2", "xz", "zst", "plain"):
+        path = tmp_path / f"a.xml.{kind}"
+        path.write_bytes(b"<a><i/></a>" if other == "plain" else compressed(other, b"<a><i/></a>"))
+        assert read(path) == {f"a.xml.{kind}": b"<a><i/></a>"}
+        assert [one.keys for one in SubscriptionSet({"i": "/i"}).match_records(path, "i")] == [["i"]]
+
+
 def test_archives_in_archives_are_read(tmp_path: Path) -> None:
     inner = make_zip(tmp_path / "inner.zip", {"x.xml": b"<x/>", "y.xml.gz": gzip.compress(b"<y/>")}).read_bytes()
     tar = make_tar(tmp_path / "middle.tar.gz", {"d/inner.zip": inner, "z.xml": b"<z/>"}).read_bytes()
@@ -401,7 +410,7 @@ def test_damaged_archives_are_rejected_and_the_rest_is_read(tmp_path: Path) -> N
         make_tar(tmp_path / "c.tgz", {"1.xml": b"<one/>", "2.xml": noise}).read_bytes()[:3_000]
     )
     (tmp_path / "d.xml.gz").write_bytes(gzip.compress(noise)[:-2_000])
-    (tmp_path / "e.gz").write_bytes(b"<not-compressed/>")
+    (tmp_path / "e.gz").write_bytes(b"not compressed")
     (tmp_path / "f.tar").write_bytes(b"")
     (tmp_path / "g.xml").write_bytes(b"<good/>")
     result = read(tmp_path)

@@ -44,6 +44,7 @@ from twigcast.reading.unpacking import (
     ZIP,
     compression_of,
     decompressed_stream,
+    is_text,
     why_unread,
 )
 
@@ -424,6 +425,14 @@ def _members(stream: ByteStream, kind: Kind, name: str, prefix: str, include: st
         if depth > COMPRESSION_DEPTH_MAX:
             yield prefix, UnreadableMessage(PACKED_TOO_OFTEN)
             return
+        buffered = _peekable(stream)
+        head = buffered.peek(512)
+        found = compression_of(head)
+        if found is None and is_text(head):
+            # Some servers decompress what they send and leave the name as it was.
+            yield from _unnamed(buffered, _without_compression(name), prefix, include, depth + 1)
+            return
+        kind, stream = found or kind, buffered
         # What was compressed may be an archive, or compressed itself.
         decompressed = io.BufferedReader(_ArrivingStream(decompressed_stream(stream, kind)), buffer_size=1 << 16)
         yield from _unnamed(decompressed, _without_compression(name), prefix, include, depth + 1)
@@ -433,9 +442,7 @@ def _members(stream: ByteStream, kind: Kind, name: str, prefix: str, include: st
 
 def _unnamed(stream: ByteStream, name: str, prefix: str, include: str | None, depth: int) -> _Opened:
     """Opens the streams in a stream as its first bytes require: no XML document starts like an archive."""
-    buffered = cast("io.BufferedReader", stream)
-    if not hasattr(stream, "peek"):
-        buffered = io.BufferedReader(_ArrivingStream(stream), buffer_size=1 << 16)
+    buffered = _peekable(stream)
     head = buffered.peek(512)
     compression = compression_of(head)
     archive: Kind | None = "zip" if head.startswith(ZIP) else "tar" if head[257:262] == b"ustar" else None
@@ -449,6 +456,13 @@ def _unnamed(stream: ByteStream, name: str, prefix: str, include: str | None, de
         yield prefix, UnreadableMessage(reason)
     else:
         yield prefix, buffered
+
+
+def _peekable(stream: ByteStream) -> io.BufferedReader:
+    """Returns a stream of which the first bytes can be looked at."""
+    if hasattr(stream, "peek"):
+        return cast("io.BufferedReader", stream)
+    return io.BufferedReader(_ArrivingStream(stream), buffer_size=1 << 16)
 
 
 def _without_compression(name: str) -> str:
@@ -480,7 +494,7 @@ class _ArrivingStream(io.RawIOBase):
     @staticmethod
     def _is_telling(head: bytes) -> bool:
         """Returns whether the first bytes tell what they begin: XML, or all that an archive is known by."""
-        return len(head) >= 512 or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
+        return len(head) >= 512 or is_text(head)
 
 
 def _nested(name: str, stream: ByteStream, include: str | None, depth: int) -> _Opened:

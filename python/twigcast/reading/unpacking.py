@@ -61,6 +61,11 @@ def compression_of(head: bytes) -> Compression | None:
     return next((compression for start, compression in _FIRST_BYTES if head.startswith(start)), None)
 
 
+def is_text(head: bytes) -> bool:
+    """Returns whether a file that begins so can only be XML."""
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
+
+
 def why_unread(head: bytes, name: str, *, is_document: bool = False) -> str | None:
     """Returns why a file is not read that begins so, if it is of a kind that is known and not read.
 
@@ -69,8 +74,7 @@ def why_unread(head: bytes, name: str, *, is_document: bool = False) -> str | No
     if is_document and head.startswith(ZIP):
         return "it is an archive, which may hold many documents: read them one by one with twigcast.reading.messages"
     kind = next(((what, how) for start, what, how in _NOT_READ if head.startswith(start)), None)
-    is_text = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
-    if kind is None and name.lower().endswith(".br") and head and not is_text:
+    if kind is None and name.lower().endswith(".br") and head and not is_text(head):
         # Nothing in the bytes tells what they are.
         kind = ("compressed with Brotli", "brotli -dc")
     return None if kind is None else f"it is {kind[0]}, which is not read: decompress it first, as with {kind[1]}"
