@@ -48,7 +48,7 @@ _NOT_READ: Final = (
 
 
 class DamagedFile(OSError):
-    """What reading from compressed data raises that is damaged or cut short, once all before that has been read."""
+    """The fault of compressed data that is damaged or cut short, raised once all before that has been read."""
 
 
 def is_packed(data: bytes) -> bool:
