@@ -122,19 +122,6 @@ pub fn value_stop(source: &[u8], at: usize) -> usize {
     search(source, at, lanes::no_value, |b| is(b, VALUE_STOP))
 }
 
-/// Returns the first offset from `at` on where a byte stands; that of a zero or the end if it does not.
-#[inline(always)]
-pub fn quote_at(source: &[u8], at: usize, quote: u8) -> usize {
-    search(source, at, |bytes| lanes::one(bytes, quote), |b| b == quote || b == 0)
-}
-
-/// Returns the first offset from `at` on where a tag or one of its values may end: at `>` or a quote; that of a zero
-/// or the end if none stands there.
-#[inline(always)]
-pub fn tag_part_end(source: &[u8], at: usize) -> usize {
-    search(source, at, lanes::tag_part, |b| matches!(b, b'>' | b'"' | b'\'' | 0))
-}
-
 /// Returns the first offset from `at` on that may not be plain character data; where the source ends, if there is none.
 #[inline(always)]
 pub fn plain_text_end(source: &[u8], mut at: usize) -> usize {
@@ -178,8 +165,6 @@ mod tests {
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
                         assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {position}");
-                        let in_tag = matches!(b, 0 | b'>' | b'"' | b'\'');
-                        assert_eq!(tag_part_end(&source, 0), expected(in_tag), "tag, {b} at {position} of {length}");
                         let stops = is(b, TEXT_STOP) && b != 0;
                         assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {position} of {length}");
                     }

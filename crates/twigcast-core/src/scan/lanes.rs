@@ -64,16 +64,3 @@ pub fn markup(bytes: &[u8; LANES]) -> u32 {
     let lanes = load(bytes);
     marks(equal(lanes, b'<') | equal(lanes, b'&'))
 }
-
-/// Returns the bytes that are `byte`.
-#[inline(always)]
-pub fn one(bytes: &[u8; LANES], byte: u8) -> u32 {
-    marks(equal(load(bytes), byte))
-}
-
-/// Returns the bytes at which a search in a tag stops: `>` and quotes.
-#[inline(always)]
-pub fn tag_part(bytes: &[u8; LANES]) -> u32 {
-    let lanes = load(bytes);
-    marks(equal(lanes, b'>') | equal(lanes, b'"') | equal(lanes, b'\''))
-}

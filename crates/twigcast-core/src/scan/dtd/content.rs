@@ -39,7 +39,7 @@ impl<'d> DeclarationChain<'d> {
 
     fn of_element(&self, name: &[u8]) -> ElementDeclarations<'d> {
         let external = self.external.map_or(&[][..], |external| external.of_element(name));
-        ElementDeclarations::new(self.own.of_element(name), external)
+        ElementDeclarations { own: self.own.of_element(name), external }
     }
 
     pub fn changes_elements(&self) -> bool {
@@ -58,26 +58,9 @@ impl<'d> DeclarationChain<'d> {
 struct ElementDeclarations<'d> {
     own: &'d [AttributeDeclaration],
     external: &'d [AttributeDeclaration],
-    /// Any of them is tokenised.
-    tokenises: bool,
-    /// Any of them has a default.
-    adds: bool,
 }
 
 impl<'d> ElementDeclarations<'d> {
-    fn new(own: &'d [AttributeDeclaration], external: &'d [AttributeDeclaration]) -> Self {
-        let tokenises = own.iter().chain(external).any(|declared| declared.is_tokenised);
-        let adds = own.iter().chain(external).any(|declared| declared.addition.is_some());
-        Self { own, external, tokenises, adds }
-    }
-
-    /// Returns the declaration of an attribute.
-    #[inline(always)]
-    fn find(self, name: &[u8]) -> Option<&'d AttributeDeclaration> {
-        let is_it = |declared: &&AttributeDeclaration| *declared.name == *name;
-        self.own.iter().find(is_it).or_else(|| self.external.iter().find(is_it))
-    }
-
     fn iter(self) -> impl Iterator<Item = &'d AttributeDeclaration> {
         let hides = move |added: &&AttributeDeclaration| self.own.iter().all(|own| own.name != added.name);
         self.own.iter().chain(self.external.iter().filter(hides))
@@ -384,12 +367,14 @@ impl<'d> Expander<'d> {
     ) -> ScanResult<()> {
         let source = text.as_bytes();
         let mut written = start;
-        let has_reference = memchr::memchr(b'&', &source[start..end]).is_some();
-        if has_reference || !self.open.is_empty() || of_element.tokenises {
-            self.values_of_tag(text, &mut written, (of_element, has_reference), tag, out)?;
+        if !self.open.is_empty()
+            || of_element.iter().any(|declared| declared.is_tokenised)
+            || memchr::memchr(b'&', &source[start..end]).is_some()
+        {
+            self.values_of_tag(text, &mut written, of_element, tag, out)?;
         }
         out.extend_from_slice(&source[written..last]);
-        for declared in of_element.iter().filter(|_| of_element.adds) {
+        for declared in of_element.iter() {
             let Some(addition) = &declared.addition else { continue };
             if tag.value(source, &declared.name).is_none() {
                 out.extend_from_slice(addition);
@@ -404,18 +389,18 @@ impl<'d> Expander<'d> {
         &mut self,
         text: &str,
         written: &mut usize,
-        (of_element, has_reference): (ElementDeclarations<'d>, bool),
+        of_element: ElementDeclarations<'d>,
         tag: &TagRanges,
         out: &mut Vec<u8>,
     ) -> ScanResult<()> {
         let source = text.as_bytes();
         let in_entity = !self.open.is_empty();
         for (attribute, value) in &tag.attributes {
-            let declared = of_element.find(&source[attribute.clone()]);
+            let declared = of_element.iter().find(|declared| *declared.name == source[attribute.clone()]);
             let raw = &source[value.clone()];
             let normalises = declared.is_some_and(|declared| declared.is_tokenised && !is_normal(raw));
             let has_line_end = in_entity && memchr::memchr(b'\r', raw).is_some();
-            if !(normalises || has_line_end || (has_reference && has_entity(raw))) {
+            if !(normalises || has_line_end || has_entity(raw)) {
                 continue;
             }
             out.extend_from_slice(&source[*written..value.start]);

@@ -1,6 +1,5 @@
 //! Finds markup, and says whether a place is in it.
 
-use crate::scan::bytes::{quote_at, tag_part_end};
 use crate::scan::lanes::{self, LANES};
 
 /// Bytes of which the marks are kept.
@@ -101,20 +100,16 @@ impl ContextTracker {
     }
 
     /// Returns what an offset is in, before which no tag begins that was not noted.
-    #[inline(always)]
     pub fn context(&mut self, source: &[u8], at: usize) -> MarkupContext {
         while self.context != MarkupContext::Content {
-            // Most parts of tags are short: a search that has to be called costs more than it finds.
-            let before = &source[..at];
+            let rest = &source[self.at..at];
             let found = match self.context {
-                MarkupContext::Value(quote) => quote_at(before, self.at, quote),
-                _ => tag_part_end(before, self.at),
+                MarkupContext::Value(quote) => memchr::memchr(quote, rest),
+                _ => memchr::memchr3(b'>', b'"', b'\'', rest),
             };
-            if found >= at {
-                break;
-            }
-            self.at = found + 1;
-            self.context = match (self.context, before[found]) {
+            let Some(length) = found else { break };
+            self.at += length + 1;
+            self.context = match (self.context, rest[length]) {
                 (MarkupContext::Value(_), _) => MarkupContext::Tag,
                 (_, b'>') => MarkupContext::Content,
                 (_, quote) => MarkupContext::Value(quote),

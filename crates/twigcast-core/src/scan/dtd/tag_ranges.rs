@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::scan::bytes::{NAME_START, SPACE, byte, is, name_at, quote_at, skip_spaces};
+use crate::scan::bytes::{NAME_START, SPACE, byte, is, name_at, skip_spaces};
 
 /// One start tag, with the ranges of names and values of its attributes.
 #[derive(Debug, Default)]
@@ -61,12 +61,9 @@ impl TagRanges {
             if end == at || byte(source, equals) != b'=' || !matches!(byte(source, quote), b'"' | b'\'') {
                 return None;
             }
-            let value_end = quote_at(source, quote + 1, source[quote]);
-            if byte(source, value_end) == 0 {
-                return None;
-            }
-            self.attributes.push((at..end, quote + 1..value_end));
-            last = value_end + 1;
+            let length = memchr::memchr(source[quote], &source[quote + 1..])?;
+            self.attributes.push((at..end, quote + 1..quote + 1 + length));
+            last = quote + length + 2;
         }
     }
 }
