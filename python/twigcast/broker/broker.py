@@ -32,18 +32,17 @@ from twigcast.broker.hub.retention import Retention
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
-    Accepted,
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
     NewQuery,
     NewSubscription,
     OverflowPolicy,
+    PublishOutcome,
     QueuedDelivery,
     QueuePosition,
     QueueReading,
     QueueState,
-    RejectedRecord,
     StoredMessage,
     StoredSubscription,
     Submission,
@@ -212,8 +211,10 @@ class Broker:
 
     # Publishing -------------------------------------------------------------------------------------------------------
 
-    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
+    async def publish(self, submissions: Sequence[Submission]) -> list[PublishOutcome]:
         """Stores messages durably, matched and with their deliveries. A rejected one is stored as such.
+
+        One whose id was used for another body is not stored; the others are.
 
         If it raises StoreUnavailable, TooMany (which says when to try again), QueueFull (a subscriber has too much
         pending) or Stopping, none of them was stored, as far as the broker can know.
@@ -224,7 +225,7 @@ class Broker:
             raise Stopping("the broker is not running; nothing was stored")
         operation = Publish(submissions)
         self._admit(operation)
-        return cast("list[Accepted | RejectedRecord]", await self._do(operation))
+        return cast("list[PublishOutcome]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
         """Counts a publication in, or raises TooMany if too much waits already."""

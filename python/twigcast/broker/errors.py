@@ -80,6 +80,24 @@ class UnknownDelivery(BrokerError):
         return cls(f"no delivery {unknown} of this subscriber was handed out: {hint}", newest)
 
 
+class IdReused(BrokerError):
+    """A publication under an id that its source used before for another body; ``seq`` is the message of that id."""
+
+    code = "id-reused"
+    status = 409
+
+    def __init__(self, reason: str, seq: int = 0, message_id: str | None = None) -> None:
+        super().__init__(reason)
+        self.seq = seq
+        self.message_id = message_id
+
+    @classmethod
+    def of(cls, source: str, message_id: str, seq: int) -> IdReused:
+        """Returns the error of a publication whose id is taken."""
+        what = f"the source {source!r} published another body under the id {message_id!r}, as message {seq}"
+        return cls(f"{what}; this one was not stored: give each message an id of its own", seq, message_id)
+
+
 class Invalid(BrokerError):
     """A request that cannot be understood or carried out."""
 

@@ -64,6 +64,8 @@ class Metrics:
     """Messages stored."""
     duplicates: int = 0
     """Messages that had been stored before."""
+    ids_reused: int = 0
+    """Messages refused since another one was published under their id."""
     rejected: int = 0
     """Messages stored as rejected."""
     refused: int = 0

@@ -11,10 +11,12 @@ people and retention; no order depends on a clock.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from twigcast.broker.errors import IdReused
 from twigcast.registration import NO_PARAMS, Dialect, Params
 
 
@@ -82,6 +84,10 @@ class Source:
     """Hosts beside that of the feed to which links may lead."""
 
 
+DIGEST_BYTES: Final = 16
+"""Bytes of the digest of a publication: as many as nobody finds two bodies for by chance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A message as it is published, before it is read."""
@@ -93,6 +99,10 @@ class Submission:
     """The publisher's own id. A message with the same id from the same source is accepted once."""
     charset: str | None = None
     """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
+
+    def digest(self) -> bytes:
+        """Returns a digest of the bytes that were sent: a repetition has the same, another message has not."""
+        return hashlib.sha256(self.body).digest()[:DIGEST_BYTES]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +119,9 @@ class StoredMessage:
     matches: int = 0
     id_types: bytes | None = None
     """A short DOCTYPE with the ID attributes that the message declared, if there were any. Nobody is handed that."""
+    digest: bytes | None = None
+    """See :meth:`Submission.digest`. ``None`` where any body counts as a repetition: for ids that the broker assigned,
+    messages of other brokers, and those stored by older brokers."""
 
     @property
     def with_ids(self) -> bytes:
@@ -149,6 +162,10 @@ class RejectedRecord:
     reason: str
     line: int | None = None
     column: int | None = None
+
+
+PublishOutcome: TypeAlias = Accepted | RejectedRecord | IdReused
+"""What becomes of one message of a publication."""
 
 
 PULL: Final = "pull"

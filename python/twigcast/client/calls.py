@@ -30,6 +30,7 @@ from twigcast.client.values import (
     PollReport,
     Publication,
     QueryReport,
+    Refused,
     RefusedLine,
     Rejected,
     Source,
@@ -136,13 +137,15 @@ class BrokerApi:
 
         Args:
             xml: The message; as bytes in any encoding that it declares.
-            message_id: An id of your own, by default random. The broker accepts one message per id and source.
+            message_id: An id of your own, by default random. The broker accepts one message per id and source; the same
+                body again gets the same answer.
             source: The source of the message.
             charset: The encoding of ``xml``, if it overrides the declaration.
 
         Raises:
             MalformedMessage: It is not well-formed XML. The broker keeps it.
             UnreadableMessage: It is over a limit, or cannot be processed for another reason. The broker keeps it.
+            IdReused: The source published another body under this id.
             TooMany: The rate of publications is over the limit.
         """
         content, charset = (xml.encode(), "utf-8") if isinstance(xml, str) else (xml, charset)
@@ -153,7 +156,7 @@ class BrokerApi:
 
     def publish_many(
         self, messages: Iterable[Publication | bytes | str], *, source: str | None = None
-    ) -> ApiRequest[list[Accepted | Rejected]]:
+    ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
         """Publishes a batch in one request, and returns the outcome of each message in order."""
         content = "\n".join(json.dumps(_publication(item)) for item in messages).encode()
         return self._upload("/messages", _outcomes, content, _JSON_LINES, source=source)
@@ -606,8 +609,11 @@ def _read_count(answer: Mapping[str, Any]) -> int:
     return int(answer["count"])
 
 
-def _outcomes(answer: Mapping[str, Any]) -> list[Accepted | Rejected]:
-    return [Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in answer["results"]]
+_OUTCOMES: Final[Mapping[str, type[Accepted | Rejected | Refused]]] = {"rejected": Rejected, "refused": Refused}
+
+
+def _outcomes(answer: Mapping[str, Any]) -> list[Accepted | Rejected | Refused]:
+    return [_OUTCOMES.get(item["status"], Accepted).of(item) for item in answer["results"]]
 
 
 def _subscription_page(answer: Mapping[str, Any]) -> Page[Subscription]:

@@ -77,6 +77,17 @@ class Rejected(_Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(_Answer):
+    """A message of a batch that was not stored, since its source published another body under its id."""
+
+    id: str
+    code: str
+    reason: str
+    seq: int
+    """The sequence number of the message that has the id."""
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """A message to be published in a batch."""
 

@@ -84,6 +84,8 @@ def test_an_id_of_ones_own(user: Shell) -> None:
     (user.folder / "a.xml").write_text(FLOOD)
     assert rows(user.out("publish", "--id", "mine", "--json", "a.xml"))[0]["id"] == "mine"
     assert "is there already as message" in user.out("publish", "--id", "mine", "a.xml")
+    (user.folder / "b.xml").write_text(FIRE)
+    assert "another body under the id 'mine'" in user.run("publish", "--id", "mine", "b.xml", status=3).stderr
     assert "--record-id" in user.run("publish", "--id", "mine", "a.xml", "a.xml", status=2).stderr
 
 

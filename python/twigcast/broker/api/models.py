@@ -408,13 +408,24 @@ class RejectedInBatch(Model):
     column: int | None
 
 
+class RefusedInBatch(Model):
+    """A message of a batch that was not stored."""
+
+    status: Literal["refused"]
+    code: str = Field(description="`id-reused`: its source published another body under its id.")
+    id: str
+    reason: str
+    seq: int = Field(description="The sequence number of the message that has the id.")
+
+
 class BatchOut(Model):
     """The results of the messages of a batch, in their order."""
 
     accepted: int
     duplicates: int
     rejected: int
-    results: list[AcceptedOut | RejectedInBatch]
+    refused: int
+    results: list[AcceptedOut | RejectedInBatch | RefusedInBatch]
 
 
 class MessageOut(Model):

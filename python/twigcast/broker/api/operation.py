@@ -69,6 +69,7 @@ async def metrics(request: Request, shared: Shared) -> Response:
 _COUNTERS: Final = {
     "messages_accepted": ("accepted", "Messages stored."),
     "messages_duplicate": ("duplicates", "Messages that had been stored before."),
+    "messages_id_reused": ("ids_reused", "Messages refused since their id was used for another body."),
     "messages_rejected": ("rejected", "Messages stored as rejected."),
     "messages_refused": ("refused", "Messages refused because too many were waiting."),
     "messages_expired": ("expired", "Messages removed by age or size."),

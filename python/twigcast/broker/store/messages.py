@@ -168,14 +168,14 @@ class MessageWrites(Writes):
         for tenant_id, message_ids in requested.items():
             for some in chunks(sorted(message_ids), 1_000):
                 rows = self.session.rows(
-                    "SELECT seq, tenant_id, source, message_id, received, matches FROM messages "
+                    "SELECT seq, tenant_id, source, message_id, received, matches, digest FROM messages "
                     f"WHERE tenant_id = ? AND {self.session.among('message_id', 'text')}",
                     (tenant_id, self.session.values(some)),
                 )
-                for seq, tenant, source, message_id, received, matches in rows:
+                for seq, tenant, source, message_id, received, matches, digest in rows:
                     if (tenant, source, message_id) in names:
                         existing[tenant, source, message_id] = StoredMessage(
-                            seq, tenant, source, message_id, received, b"", matches
+                            seq, tenant, source, message_id, received, b"", matches, digest=digest
                         )
         return existing
 
@@ -185,14 +185,10 @@ class MessageWrites(Writes):
             return
         if messages[0].seq != self.next_seq() or any(b.seq <= a.seq for a, b in pairwise(messages)):
             raise ValueError(f"sequence numbers are to go on from {self.next_seq()}")
-        self.session.insert(
-            "messages",
-            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml", "id_types"),
-            [
-                (m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches, m.xml, m.id_types)
-                for m in messages
-            ],
-        )
+        names = "seq", "tenant_id", "source", "message_id", "received", "size", "matches"
+        about = [(m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches) for m in messages]
+        rows = [(*one, m.xml, m.id_types, m.digest) for one, m in zip(about, messages, strict=True)]
+        self.session.insert("messages", (*names, "xml", "id_types", "digest"), rows)
         self.counters.add("seq", messages[-1].seq - self.counters.value("seq"))
         self.counters.add("bytes", sum(len(m.xml) for m in messages))
 

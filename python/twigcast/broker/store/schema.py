@@ -178,6 +178,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("ALTER TABLE messages ADD COLUMN id_types {blob}",),
     # 12: how a feed is polled: which updates are published, and which links are followed, as JSON
     ("ALTER TABLE sources ADD COLUMN options {text}",),
+    # 13: what a publisher sent under an id, so that another body under the same id is noticed
+    ("ALTER TABLE messages ADD COLUMN digest {blob}",),
 )
 
 CURRENT: Final = len(MIGRATIONS)
