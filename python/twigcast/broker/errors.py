@@ -43,6 +43,18 @@ class StoreInUse(BrokerError):
     code = "store-in-use"
 
 
+class SecretsSealed(BrokerError):
+    """A store whose secrets are sealed with a key that the broker was not given, or a key that cannot be used."""
+
+    code = "secrets-sealed"
+
+    @classmethod
+    def of(cls, *, has_key: bool) -> SecretsSealed:
+        """Returns the error of a secret that no key opens."""
+        what = "none of the keys opens a secret of this store" if has_key else "the secrets of this store are sealed"
+        return cls(f"{what}: set TWIGCAST_SECRETS_KEY, or secrets_key_file, to the key that it had")
+
+
 class StoreDamaged(BrokerError):
     """A store that is damaged, or of a version that this one cannot migrate."""
 

@@ -181,7 +181,8 @@ class DeliverySettings:
     url: str | None = None
     """Address of the receiver, if the channel sends to a URL."""
     secret: str | None = None
-    """Key of signatures. Stored as it is, since signing needs it, and never shown."""
+    """Key of signatures. Stored so that it can be read again, since signing needs it (see
+    :mod:`twigcast.broker.store.sealing`), and never shown."""
     expires: float | None = None
     """End of a WebSub lease, in seconds since the epoch."""
     topic: str | None = None
@@ -190,6 +191,8 @@ class DeliverySettings:
     """XPath expression that narrows the topic of a WebSub subscription; already part of the query."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the channel."""
+    previous_secret: str | None = None
+    """The key that ``secret`` replaces: until it is removed, requests are signed with both."""
 
     @property
     def is_pushed(self) -> bool:
@@ -328,6 +331,18 @@ class QueuedDelivery(NamedTuple):
     def body(self) -> bytes:
         """The bytes that the subscriber receives."""
         return self.message.xml if self.payload is None else self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """The clock of the broker, as retention sees it."""
+
+    now: float
+    """What the clock says, in seconds since the epoch."""
+    expected: float
+    """What it would say, had it gone on evenly since it was last confirmed."""
+    is_confirmed: bool
+    """Whether the two agree, or nothing is old enough to expire. Otherwise nothing expires by age."""
 
 
 class NewDelivery(NamedTuple):

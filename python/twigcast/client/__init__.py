@@ -28,6 +28,7 @@ from twigcast.client.sync import Client
 from twigcast.client.transport import Retries
 from twigcast.client.values import (
     Accepted,
+    Clock,
     Consumer,
     DeadLetter,
     Delivery,
@@ -55,6 +56,7 @@ __all__ = [
     "Accepted",
     "AsyncClient",
     "Client",
+    "Clock",
     "Consumer",
     "DeadLetter",
     "Delivery",

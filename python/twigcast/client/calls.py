@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from twigcast.client.values import (
     Accepted,
+    Clock,
     Consumer,
     DeadLetter,
     Delivery,
@@ -506,6 +507,26 @@ class BrokerApi:
         request = self._post("/tenants", Tenant.of, {"name": name, "limits": dict(limits or {})})
         return replace(request, is_repeatable=False)
 
+    def erase_tenant(self, name: str) -> ApiRequest[bool]:
+        """Erases a tenant with all that it has stored. Only operators may, and nothing of it can be had back.
+
+        Returns whether nothing is left of it; otherwise the broker is still removing it.
+
+        Raises:
+            UnknownObject: There is no tenant of this name.
+            Conflict: It is the first tenant.
+        """
+        request = self._get(f"/tenants/{quote(name, safe='')}", _read_is_done)
+        return replace(request, method="DELETE", is_repeatable=False, seconds=_BULK_SECONDS)
+
+    def clock(self) -> ApiRequest[Clock]:
+        """Returns what the clock of the broker says, and whether messages expire by it. Only operators may ask."""
+        return self._get("/clock", Clock.of)
+
+    def confirm_clock(self) -> ApiRequest[Clock]:
+        """Confirms the clock of the broker after it has jumped, so that messages expire by it again."""
+        return self._post("/clock/confirm", Clock.of, {})
+
     def tokens(self, *, tenant: str | None = None) -> ApiRequest[list[Token]]:
         """Returns the tokens of your tenant, or of another one if you are an operator, without their secrets."""
         return self._get("/tokens", _tokens, tenant=tenant)
@@ -646,6 +667,10 @@ def _polls(answer: Mapping[str, Any]) -> list[PollReport]:
 
 def _dead_letters(answer: Mapping[str, Any]) -> list[DeadLetter]:
     return [DeadLetter.of(item) for item in answer["dead_letters"]]
+
+
+def _read_is_done(answer: Mapping[str, Any]) -> bool:
+    return bool(answer["is_done"])
 
 
 def _tenants(answer: Mapping[str, Any]) -> list[Tenant]:

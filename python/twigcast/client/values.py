@@ -37,7 +37,9 @@ class _Answer:
         return cls(**values | times | more)
 
 
-_TIMES: Final = frozenset({"at", "created", "received", "last_poll", "next_poll", "next_retry", "connected_since"})
+_TIMES: Final = frozenset(
+    {"at", "created", "received", "now", "expected", "last_poll", "next_poll", "next_retry", "connected_since"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +393,19 @@ class Identity(_Answer):
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
         return cls._read(answer, token=Token.of(answer["token"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(_Answer):
+    """The clock of a broker."""
+
+    now: datetime
+    expected: datetime
+    """What it would say, had it gone on evenly since it was last confirmed."""
+    step_seconds: float
+    """The difference."""
+    is_confirmed: bool
+    """Whether messages expire by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ async def _changed_delivery(
 
 def _fields(form: FormFields) -> dict[str, Any]:
     kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
-    names = SETTINGS[kind].model_fields.keys() - {"kind"}
+    names = SETTINGS[kind].model_fields.keys() - {"kind", "secret_left_out"}
     delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
     return {
         "query": form.text("query"),

@@ -40,6 +40,19 @@ class WebhookSettings(ChannelSettings):
         title="Secret for signatures",
         description="The key of the signatures of requests. It is never shown again.",
     )
+    secret_left_out: bool = Field(
+        default=False,
+        description="Whether an export has left out the secret: then it is needed. In an import that replaces the "
+        "webhook, the secret stays as it is.",
+    )
+
+    def refusal(self) -> str | None:
+        """Returns why these settings cannot be used: the secret that they had is missing."""
+        if not self.secret_left_out or self.secret is not None:
+            return None
+        return (
+            "delivery.secret: it was left out of the export; add it, or remove secret_left_out for an unsigned webhook"
+        )
 
 
 def sign(secret: str, timestamp: int, body: bytes) -> str:
