@@ -235,7 +235,9 @@ async def _changed_delivery(
         return existing.delivery
     settings = await requested.checked(request.context.urls)
     if settings.secret is None and settings.kind == existing.delivery.kind and not request.form.has("no_secret"):
-        return replace(settings, secret=existing.delivery.secret)
+        settings = replace(settings, secret=existing.delivery.secret)
+        if settings.previous_secret is None:
+            settings = replace(settings, previous_secret=existing.delivery.previous_secret)
     return settings
 
 

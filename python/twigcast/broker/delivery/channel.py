@@ -94,11 +94,21 @@ class Failure:
     """Whether the host works, whatever it answered this subscriber; ``None`` if it was not asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class SendBounds:
+    """The bounds of what is sent to a subscriber."""
+
+    group_max: int = 1
+    """Deliveries in one request."""
+    in_flight_max: int = 1
+    """Requests at one time; with more than one the order of deliveries is not kept."""
+
+
 class Channel(Protocol):
     """A way of pushing deliveries to a subscriber."""
 
-    group_max: int
-    """Number of deliveries that are sent together at most."""
+    def bounds(self, settings: DeliverySettings) -> SendBounds:
+        """Returns how many deliveries are sent together, and how many such requests are made at one time."""
 
     async def send(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
         """Sends deliveries, and returns ``None`` once the receiver has them all, or why it does not have them."""
