@@ -244,7 +244,8 @@ async def _changed_delivery(
 def _fields(form: FormFields) -> dict[str, Any]:
     kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
     names = SETTINGS[kind].model_fields.keys() - {"kind", "secret_left_out"}
-    delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
+    # An empty field is one that is left out.
+    delivery = {"kind": kind, **{name: form.line(name) for name in names if form.line(name)}}
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),
