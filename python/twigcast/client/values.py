@@ -37,9 +37,7 @@ class _Answer:
         return cls(**values | times | more)
 
 
-_TIMES: Final = frozenset(
-    {"at", "created", "received", "now", "expected", "last_poll", "next_poll", "next_retry", "connected_since"}
-)
+_TIMES: Final = frozenset({"at", "created", "received", "last_poll", "next_poll", "next_retry", "connected_since"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +404,12 @@ class Clock(_Answer):
     """The difference."""
     is_confirmed: bool
     """Whether messages expire by it."""
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        now, expected = (datetime.fromisoformat(answer[name]) for name in ("now", "expected"))
+        return cls._read(answer, now=now, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)
