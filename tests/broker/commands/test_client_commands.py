@@ -297,6 +297,14 @@ def test_tenants_and_tokens(operator: Shell) -> None:
     assert "does not permit this" in press.complaint("tenants", "list")
     operator.out("tenants", "tokens", "delete", str(token["id"]))
     assert "does not know the token in TWIGCAST_TOKEN" in press.complaint("pull", "a")
+    assert "for good" in operator.run("tenants", "erase", "press", status=2).stderr
+    assert operator.out("tenants", "erase", "press", "--yes").strip() == "press: erased"
+    assert "press" not in operator.out("tenants", "list")
+
+
+def test_the_clock_is_shown_and_confirmed(operator: Shell, user: Shell) -> None:
+    assert rows(operator.out("tenants", "clock", "--json"))[0]["is_confirmed"] is True
+    assert rows(operator.out("tenants", "clock", "--confirm", "--json"))[0]["is_confirmed"] is True
 
 
 # --- errors and profiles ----------------------------------------------------------------------------------------------
