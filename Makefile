@@ -75,6 +75,7 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	@tests/services/kafka.sh
+	@PYTHON=$(BIN)/python tests/services/tables.sh
 	$(BIN)/python -m pytest -m '$(SLOW)' $(PYTEST_FLAGS)
 
 bench: $(VENV)/.built $(VENV)/.dev-installed
