@@ -29,6 +29,8 @@ from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscript
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
 from twigcast.broker.hub.retention import Retention
+from twigcast.broker.hub.sequencer import Sequencer
+from twigcast.broker.hub.tenant_threads import TenantThreads
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
@@ -93,8 +95,9 @@ class CommitListener:
 class Broker:
     """A running broker, for the event loop that it is started in. Its methods can be called from all tasks of the loop.
 
-    Every change goes through the one writing thread of the hub in the order of the calls, many in one commit; a call
-    returns when its change is durable. Readers call ``store`` directly, in threads; it is closed after :meth:`stop`.
+    Every change goes through the one writing thread of the hub, many in one commit; a call returns when its change is
+    durable. What concerns the subscriptions of a tenant, publications included, keeps the order of the calls. Readers
+    call ``store`` directly, in threads; it is closed after :meth:`stop`.
     """
 
     def __init__(self, store: Store, options: HubOptions | None = None) -> None:
@@ -110,8 +113,18 @@ class Broker:
         self.lag = LagTracker(store.lags, store.queue_ids_after)
         """How far the queues are behind."""
         self._writer = Writer(
-            store, self._population, self.options, self.metrics, self._queues.readers, self._hand_over_from_thread
+            store,
+            self._population,
+            self.options,
+            self.metrics,
+            self._queues.readers,
+            self._hand_over_from_thread,
+            lambda operation: self._sequencer.finished(operation),
         )
+        self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
+        self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer.submit)
+        self.questions = TenantThreads(self.options.questioners, "twigcast-questions")
+        """Threads for all other evaluations, which the tenants share."""
         self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
             store, self._in_thread, self._do, self._evaluations, self.options, self.metrics, lambda: self.tenants
@@ -121,6 +134,8 @@ class Broker:
         """Subscription of each queue that a replay fills."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._published_per_second = 1_000.0
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """Messages of each tenant that wait to be stored, and their bytes."""
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
@@ -167,7 +182,9 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._replays.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._evaluations.stop)
-        await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
+        stop_evaluating = partial(self._sequencer.stop, self.options.evaluation_stop_seconds)
+        for stop in (stop_evaluating, self._evaluators.stop, self._writer.stop, self.questions.stop):
+            await asyncio.get_running_loop().run_in_executor(None, stop)
         # The last calls from the writing thread are in the loop's queue now, and run before this returns.
         await asyncio.sleep(0)
         self._readers.shutdown(wait=True)
@@ -227,18 +244,29 @@ class Broker:
         return cast("list[Accepted | RejectedRecord]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
-        """Counts a publication in, or raises TooMany if too much waits already."""
+        """Counts a publication in, or raises TooMany if too much waits already, of all tenants or of its own."""
         metrics, options = self.metrics, self.options
         messages, size = metrics.queued_messages + operation.messages, metrics.queued_bytes + operation.size
+        tenant_id = operation.tenant_ids[0]
+        before = self._waiting.get(tenant_id, (0, 0))
+        mine = before[0] + operation.messages, before[1] + operation.size
+        # With several tenants, each finds as much room as those have who take the most.
+        others = len(self.tenants) > 1
+        is_over = messages > options.queue_messages_max or size > options.queue_bytes_max
+        is_over_share = others and (
+            mine[0] > options.queue_messages_max - metrics.queued_messages
+            or mine[1] > options.queue_bytes_max - metrics.queued_bytes
+        )
         # A publication alone may exceed the bounds: its size is limited elsewhere, and it would never be admitted.
-        if metrics.queued_messages and (messages > options.queue_messages_max or size > options.queue_bytes_max):
+        if (metrics.queued_messages and is_over) or (before[0] and is_over_share):
             metrics.refused += operation.messages
             retry_after = min(max(metrics.queued_messages / self._published_per_second, 0.1), _RETRY_SECONDS_MAX)
             raise TooMany(f"{metrics.queued_messages:,} messages wait to be stored", round(retry_after, 1))
         metrics.queued_messages, metrics.queued_bytes = messages, size
+        self._waiting[tenant_id] = mine
 
     async def _do(self, operation: Operation) -> Any:
-        self._writer.submit(operation)
+        self._sequencer.submit(operation)
         return await operation.future
 
     # Subscriptions ----------------------------------------------------------------------------------------------------
@@ -505,7 +533,7 @@ class Broker:
 
     def submit(self, operation: Operation) -> None:
         """Submits an operation to the writing thread. Can be called from any thread."""
-        self._writer.submit(operation)
+        self._sequencer.submit(operation)
 
     @property
     def tenants(self) -> Mapping[int, Tenant]:
@@ -599,12 +627,21 @@ class Broker:
             if operation.messages:
                 messages += operation.messages
                 metrics.queued_bytes -= operation.size
+                self._count_out(operation)
                 metrics.hand_over_seconds.observe(now - operation.since, operation.messages)
             operation.resolve()
         metrics.queued_messages -= messages
         if messages:
             longest = now - min(operation.since for operation in operations)
             self._published_per_second += 0.1 * (messages / max(longest, 1e-3) - self._published_per_second)
+
+    def _count_out(self, operation: Operation) -> None:
+        tenant_id = operation.tenant_ids[0]
+        messages, size = self._waiting[tenant_id]
+        if messages == operation.messages:
+            del self._waiting[tenant_id]
+        else:
+            self._waiting[tenant_id] = messages - operation.messages, size - operation.size
 
 
 def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[RegisteredSubscription, TwigcastError]]) -> None:

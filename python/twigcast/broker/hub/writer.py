@@ -1,5 +1,7 @@
 """The one thread that changes the store: takes the waiting operations, commits them together, informs the event loop.
 
+It only records: what the engine says of messages is found before (:mod:`~twigcast.broker.hub.sequencer`).
+
 While one commit runs the next group gathers, so groups grow with the load by themselves and a single message does not
 wait. When the store fails, all operations of the group fail, and the engine is restored. Since a commit may have
 happened although it was reported as failed, the subscriptions concerned are compared with the store before the
@@ -44,10 +46,10 @@ _delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple
 
 @dataclass(eq=False)
 class Writer:
-    """The writing thread, which alone uses the engine after the start.
+    """The writing thread, which alone changes the engine after the start.
 
-    ``live`` are the queues with readers, owned by the event loop; ``hand_over`` is called in this thread with the
-    result of each group.
+    ``live`` are the queues with readers, owned by the event loop. In this thread, ``finished`` is called with each
+    operation that is committed or has failed, and then ``hand_over`` with the result of its group.
     """
 
     _store: Store
@@ -56,6 +58,7 @@ class Writer:
     _metrics: Metrics
     _live: Container[int]
     _hand_over: Callable[[CommitResult], None]
+    _finished: Callable[[Operation], None]
     _waiting: SimpleQueue[Operation | None] = field(init=False, default_factory=SimpleQueue)
     _remaining_by_queue: dict[int, int] = field(init=False, default_factory=dict)
     _full_queues: dict[int, float] = field(init=False, default_factory=dict)
@@ -97,7 +100,10 @@ class Writer:
         while running:
             operations, running = self._take()
             if operations:
-                self._hand_over(self._carry_out(operations))
+                result = self._carry_out(operations)
+                for operation in operations:
+                    self._finished(operation)
+                self._hand_over(result)
 
     def _take(self) -> tuple[list[Operation], bool]:
         """Returns the next group, waiting for its first operation, and whether there will be more."""
@@ -107,7 +113,7 @@ class Writer:
         while operation is not None:
             operations.append(operation)
             messages += operation.messages
-            size += operation.size
+            size += operation.weight
             if messages >= self._options.group_messages_max or size >= self._options.group_bytes_max:
                 return operations, True
             try:
@@ -182,6 +188,8 @@ class Writer:
                 continue
             for _, error in population.add([existing]):
                 logger.error("the stored subscription %d is refused by the engine: %s", existing.id, error)
+        for tenant_id in {member.tenant_id for member in self._doubtful.values()}:
+            self._population.of(tenant_id).must_evaluate_again()
         self._doubtful.clear()
 
     # After the commit
