@@ -68,8 +68,13 @@ logger = logging.getLogger(__name__)
 SUBSCRIBED_AT_ONCE: Final = 2_000
 """Number of subscriptions added in one operation; publications go on in between."""
 
-_CHECKED_HERE: Final = 20
-"""Number of subscriptions that are checked in the event loop; more are checked in a thread."""
+_CHECKED_HERE_CHARS: Final = 2_000
+"""Characters of queries that are checked in the event loop, which takes about a millisecond; more are checked in a
+thread.
+"""
+
+_CHECK_CHARS: Final = 100
+"""What a query counts for beyond its characters."""
 
 _RETRY_SECONDS_MAX: Final = 10.0
 
@@ -127,7 +132,14 @@ class Broker:
         """Threads for all other evaluations, which the tenants share."""
         self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
-            store, self._in_thread, self._do, self._evaluations, self.options, self.metrics, lambda: self.tenants
+            store,
+            self._in_thread,
+            self._do,
+            self._evaluations,
+            self.questions,
+            self.options,
+            self.metrics,
+            lambda: self.tenants,
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
@@ -281,17 +293,19 @@ class Broker:
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refusals_of, some, self._evaluations)
-            refusals = await self._checked(check, [n.dialect for n in some])
+            refusals = await self._checked(check, _tenant_of(some[0]), [(n.query, n.dialect) for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(operation(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
-    async def _checked(self, check: Callable[[], T], dialects: Sequence[str]) -> T:
-        """Checks queries: a few here, more in a thread, and in a thread of its own if Saxon checks some."""
-        if "xquery" in dialects:
-            return await self._loop.run_in_executor(self._evaluations.thread, check)
-        return check() if len(dialects) <= _CHECKED_HERE else await self._in_thread(check)
+    async def _checked(self, check: Callable[[], T], tenant_id: int, queries: Sequence[tuple[str, str]]) -> T:
+        """Checks queries, each with its dialect: short ones here, others in threads, with Saxon in that of Saxon."""
+        if any(dialect == "xquery" for _, dialect in queries):
+            return await self._evaluations.thread.run(tenant_id, check)
+        if sum(len(query) + _CHECK_CHARS for query, _ in queries) <= _CHECKED_HERE_CHARS:
+            return check()
+        return await self.questions.run(tenant_id, check)
 
     async def replace(
         self,
@@ -311,7 +325,7 @@ class Broker:
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
         check = partial(refused, subscription.key, query, namespaces, dialect, params, self._evaluations)
-        refusal = await self._checked(check, [dialect])
+        refusal = await self._checked(check, subscription.tenant_id, [(query, dialect)])
         if refusal is not None:
             raise refusal
         policy = subscription.overflow if overflow is None else overflow
@@ -653,6 +667,10 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Registere
         if member.dialect == "xquery":
             transaction.begin_pause(member.id, transaction.next_seq())
     transaction.add_errors(ErrorRecord(member.id, now, f"suspended at start: {error}") for member, error in refused)
+
+
+def _tenant_of(change: NewSubscription | NewQuery) -> int:
+    return change.tenant_id if isinstance(change, NewSubscription) else change.subscription.tenant_id
 
 
 def _in_the_past(new: NewSubscription) -> NewSubscription:

@@ -86,7 +86,7 @@ class HubOptions:
     """Threads that read from the store."""
 
     replays_max: int = 2
-    """Replays that go on at the same time."""
+    """Replays of one tenant that go on at the same time."""
 
     retention_seconds: float | None = None
     """Age up to which messages are kept; ``None`` for no bound."""

@@ -42,15 +42,14 @@ class TenantThreads:
         self._long_running = 0
         self._changed = threading.Condition(threading.Lock())
         self._is_stopping = False
-        self._threads = [
-            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True) for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._names = [f"{name}-{number}" for number in range(count)]
+        self._threads: list[threading.Thread] = []
 
     def submit(self, tenant_id: int, step: Step) -> None:
         """Has a step done, after those of the same tenant. Can be called from any thread; the step must not raise."""
         with self._changed:
+            if not self._threads:
+                self._start()
             waiting = self._waiting.get(tenant_id)
             if waiting is not None:
                 waiting.append(step)
@@ -88,8 +87,13 @@ class TenantThreads:
         self.submit(tenant_id, step)
         return await future
 
+    def _start(self) -> None:
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in self._names]
+        for thread in self._threads:
+            thread.start()
+
     def stop(self) -> None:
-        """Ends the threads once their running steps are over; blocks."""
+        """Ends the threads once all steps are done; blocks."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify_all()
@@ -110,7 +114,7 @@ class TenantThreads:
     def _next(self) -> tuple[int, Step, bool] | None:
         """Waits for the next step, and returns it with its tenant and whether it may take long."""
         with self._changed:
-            while not self._is_stopping:
+            while self._turns or self._running or not self._is_stopping:
                 for position, tenant_id in enumerate(self._turns):
                     is_long = tenant_id in self._long
                     if is_long and self._long_running >= self._long_max:
@@ -139,5 +143,5 @@ class TenantThreads:
             if tenant_id in self._waiting:
                 self._turns.append(tenant_id)
             # This thread takes the next step; what it may not take waits for one of the others.
-            if was_long and len(self._turns) > 1:
-                self._changed.notify()
+            if (was_long and len(self._turns) > 1) or self._is_stopping:
+                self._changed.notify_all()
