@@ -124,7 +124,8 @@ class Broker:
             self.metrics,
             self._queues.readers,
             self._hand_over_from_thread,
-            lambda operation: self._sequencer.finished(operation),
+            lambda operations: self._sequencer.begun(operations),
+            lambda operations: self._sequencer.finished(operations),
         )
         self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
         self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer.submit)

@@ -49,13 +49,17 @@ class _Line:
     """Whether its first operation is being evaluated."""
     changes: int = 0
     """Changes of its subscriptions that the writing thread has not finished."""
+    handed_over: int = 0
+    """Publications that the writing thread has not begun with. Until it does, no more are evaluated: what gathers
+    meanwhile is evaluated together, and the next commit has as many as the writing thread can take."""
 
 
 @dataclass(eq=False)
 class Sequencer:
     """The lines of all tenants; its methods can be called from any thread.
 
-    ``write`` passes an operation to the writing thread, which calls :meth:`finished` after its commit or its failure.
+    ``write`` passes an operation to the writing thread, which calls :meth:`begun` with the operations that it begins
+    with, and :meth:`finished` after their commit or their failure.
     """
 
     _population: BrokerPopulation
@@ -82,14 +86,21 @@ class Sequencer:
                 self._lines.setdefault(tenant_id, _Line()).waiting.append(operation)
             self._advance(operation.tenant_ids)
 
-    def finished(self, operation: Operation) -> None:
-        """Goes on behind a change that the writing thread has committed, or that has failed."""
-        if not operation.tenant_ids or isinstance(operation, EvaluatedOperation):
-            return
+    def begun(self, operations: Sequence[Operation]) -> None:
+        """Goes on behind publications that the writing thread has begun with."""
+        tenant_ids = [t for operation in operations if _is_publication(operation) for t in operation.tenant_ids]
         with self._lock:
-            for tenant_id in operation.tenant_ids:
+            for tenant_id in tenant_ids:
+                self._lines[tenant_id].handed_over -= 1
+            self._advance(tenant_ids)
+
+    def finished(self, operations: Sequence[Operation]) -> None:
+        """Goes on behind changes that the writing thread has committed, or that have failed."""
+        tenant_ids = [t for operation in operations if not _is_publication(operation) for t in operation.tenant_ids]
+        with self._lock:
+            for tenant_id in tenant_ids:
                 self._lines[tenant_id].changes -= 1
-            self._advance(operation.tenant_ids)
+            self._advance(tenant_ids)
 
     def stop(self, seconds: float) -> None:
         """Waits until nothing is left in the lines; after some seconds, fails what is not evaluated. Blocks."""
@@ -114,22 +125,21 @@ class Sequencer:
                 continue
             if line.waiting and self._can_go_on(line.waiting[0]):
                 to_look_at += self._go_on(line.waiting[0])
-            elif not line.waiting and not line.changes and not line.is_evaluated:
+            elif not (line.waiting or line.changes or line.is_evaluated or line.handed_over):
                 del self._lines[tenant_id]
         if not self._lines:
             self._emptied.notify_all()
 
     def _can_go_on(self, operation: Operation) -> bool:
         """Returns whether nothing comes before an operation in any line that it is in."""
-        is_change = not isinstance(operation, EvaluatedOperation)
         lines = [self._lines[tenant_id] for tenant_id in operation.tenant_ids]
-        return all(
-            line.waiting[0] is operation and not line.is_evaluated and (is_change or not line.changes) for line in lines
-        )
+        if not all(line.waiting[0] is operation and not line.is_evaluated for line in lines):
+            return False
+        return not _is_publication(operation) or not any(line.changes or line.handed_over for line in lines)
 
     def _go_on(self, operation: Operation) -> Sequence[int]:
         """Hands an operation over, or has it evaluated; returns the tenants whose lines may go on."""
-        if not isinstance(operation, EvaluatedOperation):
+        if not _is_publication(operation):
             for line in self._remove(operation):
                 line.changes += 1
             self._write(operation)
@@ -147,6 +157,7 @@ class Sequencer:
     def _hand_over(self, operation: EvaluatedOperation) -> None:
         for line in self._remove(operation):
             line.is_evaluated = False
+            line.handed_over += 1
         self._write(operation)
 
     def _remove(self, operation: Operation) -> Iterator[_Line]:
@@ -213,21 +224,24 @@ class Sequencer:
             operation.weight += weight(result)
 
     def _goes_on(self, line_id: int) -> bool:
-        """Hands over what is evaluated; returns whether what follows in the line is to be evaluated now."""
+        """Hands over what is evaluated; returns whether more of the first operation is to be evaluated."""
         line = self._lines[line_id]
         first = line.waiting[0]
         following: Operation | None = first
         while _is_ready(following, first):
             self._hand_over(following)
             following = line.waiting[0] if line.waiting else None
-        goes_on = not self._is_closed and (following is first or _is_alone(following))
-        if goes_on:
-            line.is_evaluated = True
-        else:
-            for tenant_id in first.tenant_ids if following is first else (line_id,):
-                self._lines[tenant_id].is_evaluated = False
+        if following is first and not self._is_closed:
+            return True
+        for tenant_id in first.tenant_ids if following is first else (line_id,):
+            self._lines[tenant_id].is_evaluated = False
         self._advance(first.tenant_ids)
-        return goes_on
+        return False
+
+
+def _is_publication(operation: Operation) -> TypeGuard[EvaluatedOperation]:
+    """Returns whether an operation is one of those whose messages are evaluated; all others change subscriptions."""
+    return isinstance(operation, EvaluatedOperation)
 
 
 def _is_ready(operation: Operation | None, first: Operation) -> TypeGuard[EvaluatedOperation]:

@@ -48,8 +48,9 @@ _delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple
 class Writer:
     """The writing thread, which alone changes the engine after the start.
 
-    ``live`` are the queues with readers, owned by the event loop. In this thread, ``finished`` is called with each
-    operation that is committed or has failed, and then ``hand_over`` with the result of its group.
+    ``live`` are the queues with readers, owned by the event loop. In this thread, ``begun`` is called with the
+    operations of each group before they are carried out, ``finished`` after their commit or their failure, and then
+    ``hand_over`` with the result.
     """
 
     _store: Store
@@ -58,7 +59,8 @@ class Writer:
     _metrics: Metrics
     _live: Container[int]
     _hand_over: Callable[[CommitResult], None]
-    _finished: Callable[[Operation], None]
+    _begun: Callable[[Sequence[Operation]], None]
+    _finished: Callable[[Sequence[Operation]], None]
     _waiting: SimpleQueue[Operation | None] = field(init=False, default_factory=SimpleQueue)
     _remaining_by_queue: dict[int, int] = field(init=False, default_factory=dict)
     _full_queues: dict[int, float] = field(init=False, default_factory=dict)
@@ -100,9 +102,9 @@ class Writer:
         while running:
             operations, running = self._take()
             if operations:
+                self._begun(operations)
                 result = self._carry_out(operations)
-                for operation in operations:
-                    self._finished(operation)
+                self._finished(operations)
                 self._hand_over(result)
 
     def _take(self) -> tuple[list[Operation], bool]:
