@@ -29,6 +29,7 @@ _TITLES = {
     "doctypes": "Document types: a message that its DOCTYPE changes, beside what it means",
     "spark": "The Spark pipeline",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
+    "neighbours": "Two tenants of one broker: what hostile subscriptions of the one cost the other",
     "forwarding": "Between brokers: reading and routing a message in each form",
     "overlay": "Three brokers in a row, one overlay, on the same cores",
     "simulator": "The overlays' simulator",
