@@ -128,7 +128,7 @@ class Broker:
             lambda operations: self._sequencer.finished(operations),
         )
         self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
-        self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer.submit)
+        self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer)
         self.questions = TenantThreads(self.options.questioners, "twigcast-questions")
         """Threads for all other evaluations, which the tenants share."""
         self._evaluations = SaxonExecutor(self.options)

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeGuard
@@ -23,6 +23,7 @@ from twigcast.broker.hub.commit import Operation
 from twigcast.broker.hub.evaluation import EvaluatedOperation, Item, evaluate, weight
 from twigcast.broker.hub.population import BrokerPopulation
 from twigcast.broker.hub.tenant_threads import TenantThreads
+from twigcast.broker.hub.writer import Writer
 from twigcast.broker.options import HubOptions
 
 logger = logging.getLogger(__name__)
@@ -58,14 +59,14 @@ class _Line:
 class Sequencer:
     """The lines of all tenants; its methods can be called from any thread.
 
-    ``write`` passes an operation to the writing thread, which calls :meth:`begun` with the operations that it begins
-    with, and :meth:`finished` after their commit or their failure.
+    ``writer`` is the writing thread, which calls :meth:`begun` with the operations that it begins with, and
+    :meth:`finished` after their commit or their failure.
     """
 
     _population: BrokerPopulation
     _options: HubOptions
     _threads: TenantThreads
-    _write: Callable[[Operation], None]
+    _writer: Writer
     _lines: dict[int, _Line] = field(init=False, default_factory=dict)
     _message_seconds: dict[int, float] = field(init=False, default_factory=dict)
     """What the evaluation of a message of each tenant took lately, on average."""
@@ -79,7 +80,7 @@ class Sequencer:
     def submit(self, operation: Operation) -> None:
         """Submits an operation, which comes after those before it that concern the same subscriptions."""
         if not operation.tenant_ids:
-            self._write(operation)
+            self._writer.submit(operation)
             return
         with self._lock:
             for tenant_id in operation.tenant_ids:
@@ -142,12 +143,13 @@ class Sequencer:
         if not _is_publication(operation):
             for line in self._remove(operation):
                 line.changes += 1
-            self._write(operation)
+            self._writer.submit(operation)
             return operation.tenant_ids
         if self._is_closed and not operation.is_evaluated:
             operation.failure = Stopping("the broker stops; nothing was stored")
         if operation.is_evaluated:
             self._hand_over(operation)
+            self._writer.call()
             return operation.tenant_ids
         for tenant_id in operation.tenant_ids:
             self._lines[tenant_id].is_evaluated = True
@@ -158,7 +160,7 @@ class Sequencer:
         for line in self._remove(operation):
             line.is_evaluated = False
             line.handed_over += 1
-        self._write(operation)
+        self._writer.leave(operation)
 
     def _remove(self, operation: Operation) -> Iterator[_Line]:
         """Takes an operation out of all lines that it is first in, and yields these."""
@@ -179,7 +181,9 @@ class Sequencer:
         with self._lock:
             before = self._message_seconds.get(tenant_id, seconds)
             self._message_seconds[tenant_id] = before + _FADING * (seconds - before)
-            return self._goes_on(line_id)
+            goes_on = self._goes_on(line_id)
+        self._writer.help()
+        return goes_on
 
     def _next_items(self, line_id: int) -> tuple[int, list[Item]]:
         """Returns messages of one tenant: the next ones of the first operation, and of those behind it."""
