@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -40,14 +41,15 @@ class TenantThreads:
         """Tenants whose last step was long."""
         self._long_max = max(1, count - 1)
         self._long_running = 0
-        self._changed = threading.Condition(threading.Lock())
-        self._is_stopping = False
+        self._lock = threading.Lock()
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        """Calls to threads without work to look for some; each thread ends at a false one."""
         self._names = [f"{name}-{number}" for number in range(count)]
         self._threads: list[threading.Thread] = []
 
     def submit(self, tenant_id: int, step: Step) -> None:
         """Has a step done, after those of the same tenant. Can be called from any thread; the step must not raise."""
-        with self._changed:
+        with self._lock:
             if not self._threads:
                 self._start()
             waiting = self._waiting.get(tenant_id)
@@ -55,9 +57,10 @@ class TenantThreads:
                 waiting.append(step)
                 return
             self._waiting[tenant_id] = deque([step])
-            if tenant_id not in self._running:
-                self._turns.append(tenant_id)
-                self._changed.notify()
+            if tenant_id in self._running:
+                return
+            self._turns.append(tenant_id)
+        self._calls.put(True)
 
     async def run(self, tenant_id: int, work: Callable[[], T]) -> T:
         """Returns the result of work that is one step."""
@@ -94,55 +97,57 @@ class TenantThreads:
 
     def stop(self) -> None:
         """Ends the threads once all steps are done; blocks."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify_all()
+        for _ in self._threads:
+            self._calls.put(False)
         for thread in self._threads:
             thread.join()
 
     def _run(self) -> None:
-        while (picked := self._next()) is not None:
-            tenant_id, step, is_long = picked
-            # Not by the clock: a thread that waits for a disk or a processor takes nothing from others.
-            begun = time.thread_time()
-            goes_on = False
-            try:
-                goes_on = step()
-            except Exception:
-                logger.exception("a step of tenant %d has failed", tenant_id)
-            self._done(tenant_id, step if goes_on else None, time.thread_time() - begun, was_long=is_long)
+        goes_on = True
+        while goes_on:
+            # A thread without work is called; one that has some looks for more itself.
+            goes_on = self._calls.get()
+            while (picked := self._next()) is not None:
+                self._do(*picked)
 
-    def _next(self) -> tuple[int, Step, bool] | None:
-        """Waits for the next step, and returns it with its tenant and whether it may take long."""
-        with self._changed:
-            while self._turns or self._running or not self._is_stopping:
-                for position, tenant_id in enumerate(self._turns):
-                    is_long = tenant_id in self._long
-                    if is_long and self._long_running >= self._long_max:
-                        continue
-                    del self._turns[position]
-                    waiting = self._waiting[tenant_id]
-                    step = waiting.popleft()
-                    if not waiting:
-                        del self._waiting[tenant_id]
-                    self._running.add(tenant_id)
-                    self._long_running += is_long
-                    return tenant_id, step, is_long
-                self._changed.wait()
-            return None
-
-    def _done(self, tenant_id: int, following: Step | None, seconds: float, *, was_long: bool) -> None:
-        with self._changed:
+    def _do(self, tenant_id: int, step: Step, was_long: bool) -> None:
+        # Not by the clock: a thread that waits for a disk or a processor takes nothing from others.
+        begun = time.thread_time()
+        goes_on = False
+        try:
+            goes_on = step()
+        except Exception:
+            logger.exception("a step of tenant %d has failed", tenant_id)
+        seconds = time.thread_time() - begun
+        with self._lock:
             self._running.discard(tenant_id)
             self._long_running -= was_long
             if seconds > LONG_SECONDS:
                 self._long.add(tenant_id)
             else:
                 self._long.discard(tenant_id)
-            if following is not None:
-                self._waiting.setdefault(tenant_id, deque()).append(following)
+            if goes_on:
+                self._waiting.setdefault(tenant_id, deque()).append(step)
             if tenant_id in self._waiting:
                 self._turns.append(tenant_id)
-            # This thread takes the next step; what it may not take waits for one of the others.
-            if (was_long and len(self._turns) > 1) or self._is_stopping:
-                self._changed.notify_all()
+            # This thread takes one of the turns.
+            are_more = was_long and len(self._turns) > 1
+        if are_more:
+            self._calls.put(True)
+
+    def _next(self) -> tuple[int, Step, bool] | None:
+        """Returns the next step with its tenant and whether it may take long; ``None`` if none may run now."""
+        with self._lock:
+            for position, tenant_id in enumerate(self._turns):
+                is_long = tenant_id in self._long
+                if is_long and self._long_running >= self._long_max:
+                    continue
+                del self._turns[position]
+                waiting = self._waiting[tenant_id]
+                step = waiting.popleft()
+                if not waiting:
+                    del self._waiting[tenant_id]
+                self._running.add(tenant_id)
+                self._long_running += is_long
+                return tenant_id, step, is_long
+        return None
