@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,7 +59,7 @@ class Watched:
         for n in range(50):
             bad = self.http.post("/messages", content=LARGE[:-3] + f"<{n}", headers=XML)
             assert bad.status_code == 422
-        skipped = self.http.post("/consumers/all/skip", json={"count": 50, "dead_letters": True})
+        skipped = self.http.post("/consumers/all/skip", json={"count": 50})
         assert skipped.status_code == 200, skipped.text
 
     def lag(self) -> float:
@@ -158,23 +159,27 @@ def requests_to(method: str, path: str, operation: dict[str, Any]) -> list[Calla
     kinds = operation.get("requestBody", {}).get("content", {})
     if not kinds:
         return [lambda http: http.request(method, filled, params=params)]
-    results: list[Callable[[httpx2.Client], object]] = []
+    sent: list[tuple[bytes, dict[str, str]]] = []
     if "application/json" in kinds:
-        results += [lambda http, b=body: http.request(method, filled, content=b, headers=JSON) for body in ODD_JSON]
+        sent += [(body, JSON) for body in ODD_JSON]
     if "application/x-ndjson" in kinds:
-        results += [
-            lambda http, b=body: http.request(method, filled, content=b, headers=JSON_LINES) for body in odd_lines(path)
-        ]
+        sent += [(body, JSON_LINES) for body in odd_lines(path)]
     if "application/xml" in kinds:
-        results += [
-            lambda http, b=body, h=head: http.post(filled, content=b, headers=h) for body, head in odd_messages()
-        ]
+        sent += odd_messages()
     if "application/x-www-form-urlencoded" in kinds:
-        form = "&".join(f"hub.topic{n}=a" for n in range(200_000))
-        head = {"Content-Type": "application/x-www-form-urlencoded"}
-        results.append(lambda http: http.post(filled, content=form, headers=head))
+        form = "&".join(f"hub.topic{n}=a" for n in range(200_000)).encode()
+        sent.append((form, {"Content-Type": "application/x-www-form-urlencoded"}))
+    results = [partial(send, method, filled, body, head) for body, head in sent]
     assert results, f"no request is known for {sorted(kinds)}"
     return results
+
+
+def send(method: str, path: str, body: bytes, head: dict[str, str], http: httpx2.Client) -> None:
+    try:
+        http.request(method, path, content=body, headers=head)
+    except httpx2.TransportError:
+        # A body that is too large is answered before it is read, and the connection closed.
+        return
 
 
 def odd_lines(path: str) -> list[bytes]:

@@ -94,6 +94,17 @@ class CommitResult:
 
 
 @dataclass(slots=True)
+class ToldFailures:
+    """What the owner of a subscription was told of messages on which it was undecided."""
+
+    records: int = 0
+    at: float = 0.0
+    """The time (monotonic) of the last record."""
+    untold: int = 0
+    """The number of such messages since; the next record counts them."""
+
+
+@dataclass(slots=True)
 class CommitGroup:
     """The context of operations, inside the transaction."""
 
@@ -109,6 +120,8 @@ class CommitGroup:
     """How often queues have begun anew since the start."""
     full_queues: dict[int, float]
     """Queues whose publishers are refused, with the time (monotonic) from which on those pending are counted again."""
+    told: dict[int, ToldFailures]
+    """What was told of undecided subscriptions since the start, by number."""
     result: CommitResult
     """What the event loop gets, if the commit succeeds."""
     now: float = field(default_factory=time.time)

@@ -5,14 +5,15 @@ All publications of a commit group that no change of a subscription separates ar
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from twigcast.broker.errors import QueueFull
-from twigcast.broker.hub.commit import CommitGroup, PublishedMessage
+from twigcast.broker.hub.commit import CommitGroup, PublishedMessage, ToldFailures
 from twigcast.broker.hub.evaluation import (
     EvaluatedMessage,
     EvaluatedOperation,
@@ -36,6 +37,12 @@ from twigcast.limits import Limits
 
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
+
+TOLD_EACH: Final = 3
+"""The first messages on which a subscription is undecided have a record each,"""
+
+TOLD_SECONDS: Final = 60.0
+"""and those after them one for so many seconds."""
 
 Name = tuple[int, str, str]
 """The identity of a message: tenant, source, the publisher's id."""
@@ -179,8 +186,19 @@ class PublishRun:
         if matches:
             self._deliver(message, evaluation)
         for failure in evaluation.undecided:
-            self._errors.append(ErrorRecord(int(failure.key), self._group.now, failure.reason, seq))
+            self._tell(int(failure.key), failure.reason, seq)
         return Accepted(seq, message_id, matches)
+
+    def _tell(self, number: int, reason: str, seq: int) -> None:
+        """Records that a subscription is undecided, or only counts it: hundreds may be, on each message."""
+        self._group.counted.undecided += 1
+        told = self._group.told.setdefault(number, ToldFailures())
+        now = time.monotonic()
+        if told.records >= TOLD_EACH and now - told.at < TOLD_SECONDS:
+            told.untold += 1
+            return
+        self._errors.append(ErrorRecord(number, self._group.now, reason, seq, told.untold + 1))
+        told.records, told.at, told.untold = told.records + 1, now, 0
 
     def _deliver(self, message: StoredMessage, evaluation: Evaluation) -> None:
         columns = evaluation.queues, repeat(message.seq), evaluation.numbers, evaluation.payloads or repeat(None)
@@ -198,7 +216,6 @@ class PublishRun:
         counted = self._group.counted
         counted.accepted += len(self._messages)
         counted.deliveries += len(self._deliveries)
-        counted.undecided += len(self._errors)
         for message in self._messages:
             of_tenant = counted.of_tenant(message.tenant_id)
             of_tenant.accepted += 1
