@@ -169,7 +169,7 @@ def requests_to(method: str, path: str, operation: dict[str, Any]) -> list[Calla
     if "application/x-www-form-urlencoded" in kinds:
         form = "&".join(f"hub.topic{n}=a" for n in range(200_000)).encode()
         sent.append((form, {"Content-Type": "application/x-www-form-urlencoded"}))
-    results = [partial(send, method, filled, body, head) for body, head in sent]
+    results: list[Callable[[httpx2.Client], object]] = [partial(send, method, filled, *one) for one in sent]
     assert results, f"no request is known for {sorted(kinds)}"
     return results
 

@@ -121,7 +121,7 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     unpack = _unpacker(request)
     _check_length(request, bytes_max)
     arrived = total = 0
-    pause = Pause()
+    breaks = LoopBreaks()
     async for packed in request.stream():
         arrived += len(packed)
         if arrived > bytes_max:
@@ -132,7 +132,7 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
                 raise _too_large(bytes_max)
             if part:
                 yield part
-            await pause.if_due()
+            await breaks.if_due()
     if unpack:
         unpack.finish()
 
@@ -156,7 +156,7 @@ def _check_length(request: Request, bytes_max: int) -> None:
 async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
     """Yields the lines of a body with their numbers from 1, without empty ones; raises TooLarge as for the body."""
     rest, number = bytearray(), 0
-    pause = Pause()
+    breaks = LoopBreaks()
     async for part in parts(request, bytes_max):
         *whole, begun = part.split(b"\n")
         for line in whole:
@@ -166,7 +166,7 @@ async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncI
             _check_line(line, number, line_bytes_max)
             if line.strip():
                 yield number, line
-            await pause.if_due()
+            await breaks.if_due()
         rest += begun
         _check_line(rest, number + 1, line_bytes_max)
     if rest.strip():
@@ -180,14 +180,14 @@ def _check_line(line: bytes | bytearray, number: int, line_bytes_max: int) -> No
         )
 
 
-class Pause:
+class LoopBreaks:
     """Lets the event loop do other things now and then, during work that takes long as a whole."""
 
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
     async def if_due(self) -> None:
-        """Pauses if the last pause is a while ago."""
+        """Takes a break if the last one is a while ago."""
         if time.perf_counter() - self._since > PIECE_SECONDS:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.bodies import ContentType, Pause, lines, unsupported
+from twigcast.broker.api.bodies import ContentType, LoopBreaks, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
@@ -113,9 +113,9 @@ class _Import:
 
     async def _add(self, asked: Sequence[Line]) -> None:
         new: list[tuple[Line, NewSubscription]] = []
-        pause = Pause()
+        breaks = LoopBreaks()
         for line in asked:
-            await pause.if_due()
+            await breaks.if_due()
             try:
                 new.append((line, await new_subscription(self._shared, self._principal, line[1].key, line[1])))
             except TwigcastError as error:
@@ -133,9 +133,9 @@ class _Import:
         """Replaces subscriptions: in bulk if only queries differ, as when a population is loaded again."""
         singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
-        pause = Pause()
+        breaks = LoopBreaks()
         for number, body, existing in asked:
-            await pause.if_due()
+            await breaks.if_due()
             if body.subscriber not in (None, existing.subscriber):
                 detail = f"the subscription {body.key!r} is there already, of the subscriber {existing.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))

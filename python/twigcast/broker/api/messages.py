@@ -18,7 +18,7 @@ from starlette.types import Scope as ConnectionScope
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.bodies import ContentType, Pause, header, lines, page, read, unsupported
+from twigcast.broker.api.bodies import ContentType, LoopBreaks, header, lines, page, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
     ApiContext,
@@ -190,7 +190,7 @@ def _position(outcome: RejectedRecord) -> dict[str, Any]:
 async def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
     counts = dict.fromkeys(("accepted", "duplicate", "rejected"), 0)
     written: list[bytes] = []
-    pause = Pause()
+    breaks = LoopBreaks()
     for outcome in outcomes:
         if isinstance(outcome, RejectedRecord):
             result = {"status": "rejected", "code": outcome.code, **_position(outcome)}
@@ -198,7 +198,7 @@ async def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
             result = _accepted(outcome)
         counts[result["status"]] += 1
         written.append(orjson.dumps(result))
-        await pause.if_due()
+        await breaks.if_due()
     return b'{"accepted":%d,"duplicates":%d,"rejected":%d,"results":[%b]}' % (
         counts["accepted"],
         counts["duplicate"],

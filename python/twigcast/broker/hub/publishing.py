@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 from twigcast.broker.errors import QueueFull
 from twigcast.broker.hub.commit import CommitGroup, PublishedMessage, ToldFailures
@@ -87,22 +87,12 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
             operation.result = results[start:end]
 
 
-class _Message(NamedTuple):
-    """An evaluated message that is not left out."""
-
-    submission: Submission
-    form: StoredForm | None
-    evaluation: Evaluation
-
-
 class PublishRun:
     """A run of publishing; ``owners`` are the operations of the messages, each of which is stored whole or not."""
 
     def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup, owners: Sequence[int] = ()) -> None:
         self._evaluated = [
-            _Message(submission, form, evaluation)
-            for submission, form, evaluation in messages
-            if submission is not None
+            (submission, form, evaluation) for submission, form, evaluation in messages if submission is not None
         ]
         self._owners = owners
         self._group = group
@@ -115,7 +105,7 @@ class PublishRun:
 
     def run(self) -> tuple[list[Accepted | RejectedRecord | None], dict[int, QueueFull]]:
         """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
-        named = [m.submission for m in self._evaluated if m.submission.message_id is not None]
+        named = [submission for submission, _, _ in self._evaluated if submission.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
         here: dict[Name, Accepted] = {}
         results: list[Accepted | RejectedRecord | None] = []
