@@ -25,15 +25,24 @@ def another_tenant(store: Store, name: str = "other") -> int:
         return transaction.add_tenant(name, {}).id
 
 
-@pytest.fixture
-def hold(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, threading.Event]:
+class Held(dict[bytes, threading.Event]):
     """Messages whose evaluation waits until somebody sets an event."""
-    held: dict[bytes, threading.Event] = {}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: set[bytes] = set()
+
+
+@pytest.fixture
+def hold(monkeypatch: pytest.MonkeyPatch) -> Held:
+    """The messages that wait."""
+    held = Held()
     evaluate = TenantPopulation.evaluate
 
     def waiting(self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str]) -> list[Evaluation]:
         for body in bodies:
             if body in held:
+                held.waiting.add(body)
                 assert held[body].wait(30)
         return evaluate(self, bodies, sources)
 
@@ -49,7 +58,7 @@ async def until(condition: object) -> None:
 
 
 def test_another_tenant_publishes_subscribes_and_acknowledges_beside_a_long_evaluation(
-    store: Store, hold: dict[bytes, threading.Event]
+    store: Store, hold: Held
 ) -> None:
     other = another_tenant(store)
     hold[b"<long/>"] = threading.Event()
@@ -70,7 +79,7 @@ def test_another_tenant_publishes_subscribes_and_acknowledges_beside_a_long_eval
     run(play())
 
 
-def test_messages_and_changes_of_a_tenant_keep_their_order(store: Store, hold: dict[bytes, threading.Event]) -> None:
+def test_messages_and_changes_of_a_tenant_keep_their_order(store: Store, hold: Held) -> None:
     hold[b"<a n='1'/>"] = threading.Event()
 
     async def play() -> None:
@@ -169,9 +178,7 @@ def test_random_delays_of_evaluation_change_neither_order_nor_answers(
     run(play())
 
 
-def test_a_tenant_cannot_take_all_the_room_that_there_is_for_waiting(
-    store: Store, hold: dict[bytes, threading.Event]
-) -> None:
+def test_a_tenant_cannot_take_all_the_room_that_there_is_for_waiting(store: Store, hold: Held) -> None:
     other = another_tenant(store)
     hold[b"<long/>"] = threading.Event()
 
@@ -188,13 +195,13 @@ def test_a_tenant_cannot_take_all_the_room_that_there_is_for_waiting(
     run(play())
 
 
-def test_a_stop_tells_the_publishers_of_what_is_not_evaluated(store: Store, hold: dict[bytes, threading.Event]) -> None:
+def test_a_stop_tells_the_publishers_of_what_is_not_evaluated(store: Store, hold: Held) -> None:
     hold[b"<long/>"] = threading.Event()
 
     async def play() -> None:
         async with running(store, evaluation_stop_seconds=0.05) as broker:
             long = asyncio.create_task(publish(broker, "<long/>"))
-            await until(lambda: broker.metrics.queued_messages == 1)
+            await until(lambda: hold.waiting)
             behind = [asyncio.create_task(broker.publish([Submission(TENANT, b"<a/>")])) for _ in range(3)]
             await until(lambda: broker.metrics.queued_messages == 4)
             threading.Timer(0.3, hold[b"<long/>"].set).start()
