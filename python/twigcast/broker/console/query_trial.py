@@ -161,7 +161,7 @@ class QueryTrialRun:
 
     @property
     def result(self) -> QueryTrial:
-        """What was found so far."""
+        """Returns what was found so far."""
         return QueryTrial(self._tried, len(self._messages) - len(self._tried))
 
 

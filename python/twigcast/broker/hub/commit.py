@@ -94,13 +94,13 @@ class CommitResult:
 
 
 @dataclass(slots=True)
-class ToldFailures:
-    """What the owner of a subscription was told of messages on which it was undecided."""
+class FailureRecords:
+    """The records of one subscription that was undecided on messages, since the start."""
 
-    records: int = 0
+    count: int = 0
     at: float = 0.0
-    """The time (monotonic) of the last record."""
-    untold: int = 0
+    """The time (monotonic) of the last one."""
+    uncounted: int = 0
     """The number of such messages since; the next record counts them."""
 
 
@@ -120,8 +120,8 @@ class CommitGroup:
     """How often queues have begun anew since the start."""
     full_queues: dict[int, float]
     """Queues whose publishers are refused, with the time (monotonic) from which on those pending are counted again."""
-    told: dict[int, ToldFailures]
-    """What was told of undecided subscriptions since the start, by number."""
+    failure_records: dict[int, FailureRecords]
+    """The records of undecided subscriptions, by number."""
     result: CommitResult
     """What the event loop gets, if the commit succeeds."""
     now: float = field(default_factory=time.time)

@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Final, cast
 
 from twigcast.broker.errors import QueueFull
-from twigcast.broker.hub.commit import CommitGroup, PublishedMessage, ToldFailures
+from twigcast.broker.hub.commit import CommitGroup, FailureRecords, PublishedMessage
 from twigcast.broker.hub.evaluation import (
     EvaluatedMessage,
     EvaluatedOperation,
@@ -38,10 +38,10 @@ from twigcast.limits import Limits
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
 
-TOLD_EACH: Final = 3
+RECORDED_EACH: Final = 3
 """The first messages on which a subscription is undecided have a record each,"""
 
-TOLD_SECONDS: Final = 60.0
+RECORD_SECONDS: Final = 60.0
 """and those after them one for so many seconds."""
 
 Name = tuple[int, str, str]
@@ -182,13 +182,13 @@ class PublishRun:
     def _tell(self, number: int, reason: str, seq: int) -> None:
         """Records that a subscription is undecided, or only counts it: hundreds may be, on each message."""
         self._group.counted.undecided += 1
-        told = self._group.told.setdefault(number, ToldFailures())
+        records = self._group.failure_records.setdefault(number, FailureRecords())
         now = time.monotonic()
-        if told.records >= TOLD_EACH and now - told.at < TOLD_SECONDS:
-            told.untold += 1
+        if records.count >= RECORDED_EACH and now - records.at < RECORD_SECONDS:
+            records.uncounted += 1
             return
-        self._errors.append(ErrorRecord(number, self._group.now, reason, seq, told.untold + 1))
-        told.records, told.at, told.untold = told.records + 1, now, 0
+        self._errors.append(ErrorRecord(number, self._group.now, reason, seq, records.uncounted + 1))
+        records.count, records.at, records.uncounted = records.count + 1, now, 0
 
     def _deliver(self, message: StoredMessage, evaluation: Evaluation) -> None:
         columns = evaluation.queues, repeat(message.seq), evaluation.numbers, evaluation.payloads or repeat(None)

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import cast
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.hub.commit import CommitGroup, CommitResult, Operation, PublishedMessage, ToldFailures
+from twigcast.broker.hub.commit import CommitGroup, CommitResult, FailureRecords, Operation, PublishedMessage
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish, publish
 from twigcast.broker.metrics import Metrics
@@ -71,7 +71,7 @@ class Writer:
     _remaining_by_queue: dict[int, int] = field(init=False, default_factory=dict)
     _full_queues: dict[int, float] = field(init=False, default_factory=dict)
     _seeks: dict[int, int] = field(init=False, default_factory=dict)
-    _told: dict[int, ToldFailures] = field(init=False, default_factory=dict)
+    _failure_records: dict[int, FailureRecords] = field(init=False, default_factory=dict)
     _doubtful: dict[int, RegisteredSubscription] = field(init=False, default_factory=dict)
     """Subscriptions of which store and engine may differ since a commit failed."""
     _incomplete: bool = field(init=False, default=False)
@@ -176,7 +176,7 @@ class Writer:
                         self._remaining_by_queue,
                         self._seeks,
                         self._full_queues,
-                        self._told,
+                        self._failure_records,
                         CommitResult(operations),
                     )
                     for current in _in_order(remaining):
