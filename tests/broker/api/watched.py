@@ -46,7 +46,9 @@ class LoopWatch:
 
 
 async def serve(address: str) -> None:
-    settings = load({"store": address, "port": 0, "allow_private_urls": True, "log_level": "error"})
+    settings = load(
+        {"store": address, "port": 0, "body_bytes_max": 8 << 20, "allow_private_urls": True, "log_level": "error"}
+    )
     store = open_store(address)
     service = Service(settings, store)
     await service.start()

@@ -37,7 +37,7 @@ PIECE_SECONDS: Final = 0.003
 JSON_BYTES_MAX: Final = 2 << 20
 """Bytes of a JSON body; those of many messages or subscriptions are JSON lines, which have limits of their own."""
 
-JSON_VALUES_MAX: Final = 100_000
+JSON_VALUES_MAX: Final = 30_000
 """Values in a JSON body, about."""
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE)
