@@ -83,6 +83,8 @@ class Watched:
 
     def end(self) -> None:
         self.http.close()
+        self._to.close()
+        self._from.close()
         self._process.terminate()
         self._process.wait(30)
 
