@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
@@ -37,8 +38,14 @@ PIECE_SECONDS: Final = 0.003
 JSON_BYTES_MAX: Final = 2 << 20
 """Bytes of a JSON body; those of many messages or subscriptions are JSON lines, which have limits of their own."""
 
-JSON_VALUES_MAX: Final = 30_000
+JSON_VALUES_MAX: Final = 100_000
 """Values in a JSON body, about."""
+
+JSON_MEMBERS_MAX: Final = 1_000
+"""Members of a JSON object: what is wrong with each is found at once."""
+
+_JSON_SMALL: Final = 16 << 10
+"""A body of fewer bytes is read without a look at it."""
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE)
 
@@ -211,7 +218,20 @@ async def read_json(receive: Receive) -> bytes:
     values = body.count(b",") + body.count(b"[") + body.count(b"{") if len(body) > JSON_VALUES_MAX else 0
     if values > JSON_VALUES_MAX:
         raise TooLarge(f"the JSON has more than {JSON_VALUES_MAX:,} values; send it in several requests")
+    if len(body) > _JSON_SMALL and _members(body) > JSON_MEMBERS_MAX:
+        raise TooLarge(f"an object in the JSON has more than {JSON_MEMBERS_MAX:,} members")
     return bytes(body)
+
+
+def _members(body: bytearray) -> int:
+    """Returns the most members of the object in a body, and of those right in it; 0 if it is none, or no JSON."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        # Whoever reads it for its sense says where it is wrong.
+        return 0
+    objects = [one for one in (value, *value.values()) if isinstance(one, dict)] if isinstance(value, dict) else []
+    return max(map(len, objects), default=0)
 
 
 T = TypeVar("T")
