@@ -100,6 +100,8 @@ class FailureRecords:
     count: int = 0
     at: float = 0.0
     """The time (monotonic) of the last one."""
+    kind: str = ""
+    """Its reason, without numbers."""
     uncounted: int = 0
     """The number of such messages since; the next record counts them."""
 

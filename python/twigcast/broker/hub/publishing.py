@@ -42,7 +42,9 @@ RECORDED_EACH: Final = 3
 """The first messages on which a subscription is undecided have a record each,"""
 
 RECORD_SECONDS: Final = 60.0
-"""and those after them one for so many seconds."""
+"""and those after them one for so many seconds, unless the reason is another one."""
+
+_WITHOUT_DIGITS: Final = str.maketrans("", "", "0123456789,")
 
 Name = tuple[int, str, str]
 """The identity of a message: tenant, source, the publisher's id."""
@@ -184,11 +186,12 @@ class PublishRun:
         self._group.counted.undecided += 1
         records = self._group.failure_records.setdefault(number, FailureRecords())
         now = time.monotonic()
-        if records.count >= RECORDED_EACH and now - records.at < RECORD_SECONDS:
+        kind = reason.translate(_WITHOUT_DIGITS)
+        if records.count >= RECORDED_EACH and now - records.at < RECORD_SECONDS and kind == records.kind:
             records.uncounted += 1
             return
         self._errors.append(ErrorRecord(number, self._group.now, reason, seq, records.uncounted + 1))
-        records.count, records.at, records.uncounted = records.count + 1, now, 0
+        records.count, records.at, records.kind, records.uncounted = records.count + 1, now, kind, 0
 
     def _deliver(self, message: StoredMessage, evaluation: Evaluation) -> None:
         columns = evaluation.queues, repeat(message.seq), evaluation.numbers, evaluation.payloads or repeat(None)
