@@ -182,6 +182,11 @@ _NOTES = {
         "each message matches a fifth of all queries. Target: half the speed of `nothing` with a thousand ordinary "
         "subscriptions."
     ),
+    "neighbours": (
+        "The good tenant publishes a small message 200 times a second; its neighbour publishes one for 50 costly "
+        "subscriptions 20 times a second (`hostile`), or for as many that cost nothing (`harmless`). Times are from the "
+        "request to its answer. Target: `p99_of_harmless` at most 1.5."
+    ),
     "overlay": (
         "A third of the subscriptions at each broker; messages are published at the first, and match one at each. "
         "`p50_ms`, `p99_ms`: from sending a message to its arrival at a stream of that broker, commits of both "
