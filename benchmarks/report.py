@@ -184,7 +184,7 @@ _NOTES = {
     ),
     "neighbours": (
         "The good tenant publishes a small message 200 times a second; its neighbour publishes one for 50 costly "
-        "subscriptions 20 times a second (`hostile`), or for as many that cost nothing (`harmless`). Times are from the "
+        "subscriptions 20 times a second (`hostile`), or for as many that cost nothing (`harmless`). Times: from the "
         "request to its answer. Target: `p99_of_harmless` at most 1.5."
     ),
     "overlay": (
