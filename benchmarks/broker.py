@@ -162,7 +162,7 @@ class Helper:
 def measure_load(subscriptions: int, loads: dict[str, Load]) -> list[Row]:
     """Messages accepted and delivered under loads, by name."""
     rows = []
-    with _folder() as folder:
+    with new_folder() as folder:
         fill(folder, subscriptions)
         with serving(folder) as served:
             readers = Helper("read", served, subscribers=[f"s{n}" for n in range(SUBSCRIBERS)])
@@ -221,7 +221,7 @@ def _row(
 
 def measure_start(subscriptions: int) -> Row:
     """The start with many stored subscriptions, until it listens."""
-    with _folder() as folder:
+    with new_folder() as folder:
         fill(folder, subscriptions)
         with serving(folder) as served:
             return {
@@ -235,7 +235,7 @@ def measure_start(subscriptions: int) -> Row:
 def measure_idle() -> Row:
     """Memory with many streams on which nothing comes."""
     _allow_files(2 * STREAMS_IDLE + 200)
-    with _folder() as folder:
+    with new_folder() as folder:
         store = open_store(folder)
         with store.transaction() as transaction:
             new = [NewSubscription(1, f"idle{n}", f"//never[@n='{n}']") for n in range(STREAMS_IDLE)]
@@ -267,7 +267,8 @@ def _allow_files(count: int) -> None:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def new_folder() -> Iterator[Path]:
+    """A folder for a store, until it is not needed any more."""
     # Beside the project, not in a temporary folder: that may lie in memory, where a commit costs nothing.
     base = Path(__file__).resolve().parents[1] / "build"
     base.mkdir(exist_ok=True)

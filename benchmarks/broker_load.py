@@ -120,10 +120,14 @@ class Publisher:
     answer: bytes = b""
     busy: bool = False
     statuses: dict[bytes, int] = field(default_factory=dict)
+    ages: list[float] = field(default_factory=list)
+    """Seconds from each request to its answer."""
+    _sent: float = 0.0
 
     def send(self, number: int) -> None:
         """Send a request."""
         self.busy = True
+        self._sent = time.monotonic()
         self.connection.sendall(self.make(number))
 
     def receive(self) -> bool:
@@ -139,6 +143,7 @@ class Publisher:
             return False
         status = head.split(b" ", 2)[1]
         self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.ages.append(time.monotonic() - self._sent)
         self.answer, self.busy = b"", False
         return True
 
@@ -208,7 +213,8 @@ def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[s
     wrong = {s.decode(): n for p in publishers for s, n in p.statuses.items() if s not in {b"200", b"201"}}
     if wrong:
         raise SystemExit(f"some were not accepted: {wrong}")
-    return {"accepted": answered * load.batch, "seconds": seconds, "sent": sent * load.batch}
+    told = _told([age for publisher in publishers for age in publisher.ages])
+    return {**told, "accepted": answered * load.batch, "seconds": seconds, "sent": sent * load.batch}
 
 
 def main() -> None:

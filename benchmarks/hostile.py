@@ -17,7 +17,7 @@ ROUNDS = 5
 LATER = 40
 """Messages after which those that overran are set aside for long."""
 
-_KINDS: dict[str, Callable[[int], str]] = {
+KINDS: dict[str, Callable[[int], str]] = {
     "every k-th follower": lambda n: f"//a[following-sibling::a[position() mod {n + 3} = 0]/@none]",
     "sums of every third": lambda n: f"//a[sum(following::a[position() mod 3 = 1]/b) = -{n}]",
     "order of followers": lambda n: f"//a[@x > following-sibling::a/@x][@x = -{n}]",
@@ -34,6 +34,11 @@ def _good() -> list[Subscription]:
     return [Subscription(f"good {n}", query, group="good") for n, query in enumerate([*queries, *others])]
 
 
+def message() -> str:
+    """Returns a message of many small elements."""
+    return "<r>" + "".join(f"<a x='{n}'><b>{n}</b></a>" for n in range(ELEMENTS)) + "</r>"
+
+
 def _seconds(subscriptions: SubscriptionSet, message: bytes) -> tuple[float, set[str], int]:
     start = time.process_time()
     match = subscriptions.match(message)
@@ -44,18 +49,18 @@ def _seconds(subscriptions: SubscriptionSet, message: bytes) -> tuple[float, set
 
 def measure() -> list[Row]:
     """Each kind of costly query, 300 times, beside the group of good ones."""
-    message = ("<r>" + "".join(f"<a x='{n}'><b>{n}</b></a>" for n in range(ELEMENTS)) + "</r>").encode()
+    body = message().encode()
     alone = SubscriptionSet(_good())
-    _seconds(alone, message)
-    times = [_seconds(alone, message) for _ in range(ROUNDS)]
+    _seconds(alone, body)
+    times = [_seconds(alone, body) for _ in range(ROUNDS)]
     good_ms = statistics.median(seconds for seconds, _, _ in times) * 1e3
     expected = times[0][1]
     rows: list[Row] = []
-    for kind, query in _KINDS.items():
+    for kind, query in KINDS.items():
         hostile = [Subscription(f"hostile {n}", query(n), group="hostile") for n in range(HOSTILE)]
         subscriptions = SubscriptionSet([*hostile, *_good()])
-        first = [_seconds(subscriptions, message) for _ in range(3)]
-        later = [_seconds(subscriptions, message) for _ in range(LATER)]
+        first = [_seconds(subscriptions, body) for _ in range(3)]
+        later = [_seconds(subscriptions, body) for _ in range(LATER)]
         for _, keys, _ in first + later:
             if {key for key in keys if key.startswith("good")} != expected:
                 sys.exit(f"{kind}: the good group has not all its answers")
@@ -63,7 +68,7 @@ def measure() -> list[Row]:
             {
                 "hostile": kind,
                 "subscriptions": HOSTILE + GOOD,
-                "kb": len(message) // 1000,
+                "kb": len(body) // 1000,
                 "good_alone_ms": good_ms,
                 "first_ms": statistics.median(seconds for seconds, _, _ in first) * 1e3,
                 "later_ms": statistics.median(seconds for seconds, _, _ in later) * 1e3,

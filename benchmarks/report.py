@@ -30,6 +30,7 @@ _TITLES = {
     "spark": "The Spark pipeline",
     "webhooks": "Webhooks: deliveries to one subscriber, next door and 100 ms away",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
+    "neighbours": "Two tenants of one broker: what hostile subscriptions of the one cost the other",
     "forwarding": "Between brokers: reading and routing a message in each form",
     "overlay": "Three brokers in a row, one overlay, on the same cores",
     "simulator": "The overlays' simulator",
@@ -185,6 +186,11 @@ _NOTES = {
         "each, taken from the messages, as subscribers would want; `bare paths`: the published kind of workload, where "
         "each message matches a fifth of all queries. Target: half the speed of `nothing` with a thousand ordinary "
         "subscriptions."
+    ),
+    "neighbours": (
+        "The good tenant publishes a small message 200 times a second; its neighbour publishes one for 50 costly "
+        "subscriptions 20 times a second (`hostile`), or for as many that cost nothing (`harmless`). Times: from the "
+        "request to its answer. Target: `p99_of_harmless` at most 1.5."
     ),
     "overlay": (
         "A third of the subscriptions at each broker; messages are published at the first, and match one at each. "

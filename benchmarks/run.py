@@ -116,6 +116,10 @@ def _overlay(quick: bool) -> list[Row]:
     return _apart_many("overlay", *(["quick"] if quick else []))
 
 
+def _neighbours(quick: bool) -> list[Row]:
+    return _apart_many("neighbours", *(["quick"] if quick else []))
+
+
 def _forwarding(quick: bool) -> list[Row]:
     return [row for feed in forwarding.feeds()[: 1 if quick else None] for row in _apart_many("forwarding", feed)]
 
@@ -154,6 +158,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "spark": _spark,
     "webhooks": _webhooks,
     "broker": _broker,
+    "neighbours": _neighbours,
     "forwarding": _forwarding,
     "overlay": _overlay,
     "simulator": _simulator,
@@ -210,6 +215,10 @@ def _task(task: str, arguments: list[str]) -> Row | list[Row]:
         from benchmarks import broker
 
         return broker.measure(quick="quick" in arguments)
+    if task == "neighbours":
+        from benchmarks import neighbours
+
+        return neighbours.measure(quick="quick" in arguments)
     if task == "overlay":
         from benchmarks import overlay
 

@@ -29,6 +29,8 @@ from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscript
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
 from twigcast.broker.hub.retention import Retention
+from twigcast.broker.hub.sequencer import Sequencer
+from twigcast.broker.hub.tenant_threads import TenantThreads
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
@@ -66,8 +68,13 @@ logger = logging.getLogger(__name__)
 SUBSCRIBED_AT_ONCE: Final = 2_000
 """Number of subscriptions added in one operation; publications go on in between."""
 
-_CHECKED_HERE: Final = 20
-"""Number of subscriptions that are checked in the event loop; more are checked in a thread."""
+_CHECKED_HERE_CHARS: Final = 2_000
+"""Characters of queries that are checked in the event loop, which takes about a millisecond; more are checked in a
+thread.
+"""
+
+_CHECK_CHARS: Final = 100
+"""What a query counts for beyond its characters."""
 
 _RETRY_SECONDS_MAX: Final = 10.0
 
@@ -99,8 +106,9 @@ class CommitListener:
 class Broker:
     """A running broker, for the event loop that it is started in. Its methods can be called from all tasks of the loop.
 
-    Every change goes through the one writing thread of the hub in the order of the calls, many in one commit; a call
-    returns when its change is durable. Readers call ``store`` directly, in threads; it is closed after :meth:`stop`.
+    Every change goes through the one writing thread of the hub, many in one commit; a call returns when its change is
+    durable. What concerns the subscriptions of a tenant, publications included, keeps the order of the calls. Readers
+    call ``store`` directly, in threads; it is closed after :meth:`stop`.
     """
 
     def __init__(self, store: Store, options: HubOptions | None = None) -> None:
@@ -116,11 +124,29 @@ class Broker:
         self.lag = LagTracker(store.lags, store.queue_ids_after)
         """How far the queues are behind."""
         self._writer = Writer(
-            store, self._population, self.options, self.metrics, self._queues.readers, self._hand_over_from_thread
+            store,
+            self._population,
+            self.options,
+            self.metrics,
+            self._queues.readers,
+            self._hand_over_from_thread,
+            lambda operations: self._sequencer.begun(operations),
+            lambda operations: self._sequencer.finished(operations),
         )
+        self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
+        self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer)
+        self.questions = TenantThreads(self.options.questioners, "twigcast-questions")
+        """Threads for all other evaluations, which the tenants share."""
         self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
-            store, self._in_thread, self._do, self._evaluations, self.options, self.metrics, lambda: self.tenants
+            store,
+            self._in_thread,
+            self._do,
+            self._evaluations,
+            self.questions,
+            self.options,
+            self.metrics,
+            lambda: self.tenants,
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
@@ -128,6 +154,8 @@ class Broker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._erased: set[int] = set()
         self._published_per_second = 1_000.0
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """Messages of each tenant that wait to be stored, and their bytes."""
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +206,9 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._replays.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._evaluations.stop)
-        await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
+        stop_evaluating = partial(self._sequencer.stop, self.options.evaluation_stop_seconds)
+        for stop in (stop_evaluating, self._evaluators.stop, self._writer.stop, self.questions.stop):
+            await asyncio.get_running_loop().run_in_executor(None, stop)
         # The last calls from the writing thread are in the loop's queue now, and run before this returns.
         await asyncio.sleep(0)
         self._readers.shutdown(wait=True)
@@ -292,18 +322,29 @@ class Broker:
         return cast("list[PublishOutcome]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
-        """Counts a publication in, or raises TooMany if too much waits already."""
+        """Counts a publication in, or raises TooMany if too much waits already, of all tenants or of its own."""
         metrics, options = self.metrics, self.options
         messages, size = metrics.queued_messages + operation.messages, metrics.queued_bytes + operation.size
+        tenant_id = operation.tenant_ids[0]
+        before = self._waiting.get(tenant_id, (0, 0))
+        mine = before[0] + operation.messages, before[1] + operation.size
+        # With several tenants, each finds as much room as those have who take the most.
+        others = len(self.tenants) > 1
+        is_over = messages > options.queue_messages_max or size > options.queue_bytes_max
+        is_over_share = others and (
+            mine[0] > options.queue_messages_max - metrics.queued_messages
+            or mine[1] > options.queue_bytes_max - metrics.queued_bytes
+        )
         # A publication alone may exceed the bounds: its size is limited elsewhere, and it would never be admitted.
-        if metrics.queued_messages and (messages > options.queue_messages_max or size > options.queue_bytes_max):
+        if (metrics.queued_messages and is_over) or (before[0] and is_over_share):
             metrics.refused += operation.messages
             retry_after = min(max(metrics.queued_messages / self._published_per_second, 0.1), _RETRY_SECONDS_MAX)
             raise TooMany(f"{metrics.queued_messages:,} messages wait to be stored", round(retry_after, 1))
         metrics.queued_messages, metrics.queued_bytes = messages, size
+        self._waiting[tenant_id] = mine
 
     async def _do(self, operation: Operation) -> Any:
-        self._writer.submit(operation)
+        self._sequencer.submit(operation)
         return await operation.future
 
     # Subscriptions ----------------------------------------------------------------------------------------------------
@@ -320,17 +361,19 @@ class Broker:
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refusals_of, some, self._evaluations)
-            refusals = await self._checked(check, [n.dialect for n in some])
+            refusals = await self._checked(check, _tenant_of(some[0]), [(n.query, n.dialect) for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(operation(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
-    async def _checked(self, check: Callable[[], T], dialects: Sequence[str]) -> T:
-        """Checks queries: a few here, more in a thread, and in a thread of its own if Saxon checks some."""
-        if "xquery" in dialects:
-            return await self._loop.run_in_executor(self._evaluations.thread, check)
-        return check() if len(dialects) <= _CHECKED_HERE else await self._in_thread(check)
+    async def _checked(self, check: Callable[[], T], tenant_id: int, queries: Sequence[tuple[str, str]]) -> T:
+        """Checks queries, each with its dialect: short ones here, others in threads, with Saxon in that of Saxon."""
+        if any(dialect == "xquery" for _, dialect in queries):
+            return await self._evaluations.thread.run(tenant_id, check)
+        if sum(len(query) + _CHECK_CHARS for query, _ in queries) <= _CHECKED_HERE_CHARS:
+            return check()
+        return await self.questions.run(tenant_id, check)
 
     async def replace(
         self,
@@ -350,7 +393,7 @@ class Broker:
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
         check = partial(refused, subscription.key, query, namespaces, dialect, params, self._evaluations)
-        refusal = await self._checked(check, [dialect])
+        refusal = await self._checked(check, subscription.tenant_id, [(query, dialect)])
         if refusal is not None:
             raise refusal
         policy = subscription.overflow if overflow is None else overflow
@@ -582,7 +625,7 @@ class Broker:
 
     def submit(self, operation: Operation) -> None:
         """Submits an operation to the writing thread. Can be called from any thread."""
-        self._writer.submit(operation)
+        self._sequencer.submit(operation)
 
     @property
     def tenants(self) -> Mapping[int, Tenant]:
@@ -676,12 +719,21 @@ class Broker:
             if operation.messages:
                 messages += operation.messages
                 metrics.queued_bytes -= operation.size
+                self._count_out(operation)
                 metrics.hand_over_seconds.observe(now - operation.since, operation.messages)
             operation.resolve()
         metrics.queued_messages -= messages
         if messages:
             longest = now - min(operation.since for operation in operations)
             self._published_per_second += 0.1 * (messages / max(longest, 1e-3) - self._published_per_second)
+
+    def _count_out(self, operation: Operation) -> None:
+        tenant_id = operation.tenant_ids[0]
+        messages, size = self._waiting[tenant_id]
+        if messages == operation.messages:
+            del self._waiting[tenant_id]
+        else:
+            self._waiting[tenant_id] = messages - operation.messages, size - operation.size
 
 
 def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[RegisteredSubscription, TwigcastError]]) -> None:
@@ -693,6 +745,10 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Registere
         if member.dialect == "xquery":
             transaction.begin_pause(member.id, transaction.next_seq())
     transaction.add_errors(ErrorRecord(member.id, now, f"suspended at start: {error}") for member, error in refused)
+
+
+def _tenant_of(change: NewSubscription | NewQuery) -> int:
+    return change.tenant_id if isinstance(change, NewSubscription) else change.subscription.tenant_id
 
 
 def _in_the_past(new: NewSubscription) -> NewSubscription:

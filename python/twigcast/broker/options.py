@@ -43,7 +43,8 @@ class HubOptions:
     """
 
     queue_messages_max: int = 20_000
-    """Published messages that wait for the writing thread; more are refused for a moment."""
+    """Published messages that wait to be stored; more are refused for a moment. Where there are several tenants, as
+    many messages of one of them may wait as there is room left for others."""
 
     queue_bytes_max: int = 128 << 20
     """Bytes of these messages."""
@@ -52,7 +53,16 @@ class HubOptions:
     """Published messages in one commit."""
 
     group_bytes_max: int = 16 << 20
-    """Bytes of these messages."""
+    """Bytes of these messages with their deliveries."""
+
+    evaluators: int = 2
+    """Threads that evaluate published messages."""
+
+    questioners: int = 2
+    """Threads that evaluate for replays and for those who ask why a query matches."""
+
+    evaluation_stop_seconds: float = 5.0
+    """Time that a stop waits for messages to be evaluated."""
 
     listener_deliveries_max: int = 1_000
     """Deliveries that wait in memory for one reader; with more it reads from the store."""
@@ -76,7 +86,7 @@ class HubOptions:
     """Threads that read from the store."""
 
     replays_max: int = 2
-    """Replays that go on at the same time."""
+    """Replays of one tenant that go on at the same time."""
 
     retention_seconds: float | None = None
     """Age up to which messages are kept; ``None`` for no bound."""

@@ -169,7 +169,7 @@ def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store
 def held_up(broker: Broker) -> Iterator[None]:
     """Nobody who follows comes further meanwhile."""
     go_on = threading.Event()
-    broker._evaluations.thread.submit(go_on.wait)
+    broker._evaluations.thread.submit(TENANT, lambda: not go_on.wait())
     try:
         yield
     finally:

@@ -257,7 +257,7 @@ def test_a_fault_with_one_publication_is_its_own_alone(store: Store, monkeypatch
             raise RuntimeError("a fault")
         return body
 
-    monkeypatch.setattr("twigcast.broker.hub.publishing.recoded", stumble)
+    monkeypatch.setattr("twigcast.broker.hub.evaluation.recoded", stumble)
 
     async def play() -> None:
         async with running(store) as broker:

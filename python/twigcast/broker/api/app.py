@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import re
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.errors import ServerErrorMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twigcast.broker.api import (
@@ -36,12 +37,14 @@ from twigcast.broker.api import (
     websocket,
 )
 from twigcast.broker.api.access import Authenticator
+from twigcast.broker.api.bodies import read_json
 from twigcast.broker.api.context import ApiContext
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
 from twigcast.broker.api.stream import OUTERMOST
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.errors import TooLarge
 from twigcast.broker.logs import start_request
 
 _log = logging.getLogger("twigcast.access")
@@ -50,6 +53,9 @@ _SHOWN_MAX: Final = 100
 """Characters of a host that a response repeats."""
 
 _HOSTS_REMEMBERED_MAX: Final = 1_000
+
+_STREAMED: Final = frozenset({"/subscriptions/import"})
+"""Paths whose bodies are processed as they come."""
 
 _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """A path that grants access: who has the address of a feed may read it."""
@@ -117,6 +123,8 @@ class Application(FastAPI):
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: ApiContext = app.state.context
     tasks = [
+        # The first request for it, or one with a wrong method, would make the event loop wait.
+        asyncio.create_task(asyncio.to_thread(app.openapi)),
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
         asyncio.create_task(context.authenticator.watch(context.streams.end_without)),
@@ -133,19 +141,22 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 def _describe(app: FastAPI) -> None:
     """Describes all errors as problem documents in the OpenAPI description."""
     make = app.openapi
+    making = threading.Lock()
+    made: list[dict[str, Any]] = []
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            results = make()
-            schemas = results.setdefault("components", {}).setdefault("schemas", {})
-            schemas["ProblemOut"] = problem_schema()
-            for name in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(name, None)
-            for path in results["paths"].values():
-                for operation_ in path.values():
-                    _replace_validation(operation_["responses"])
-            app.openapi_schema = results
-        return app.openapi_schema
+        with making:
+            if not made:
+                results = make()
+                schemas = results.setdefault("components", {}).setdefault("schemas", {})
+                schemas["ProblemOut"] = problem_schema()
+                for name in ("HTTPValidationError", "ValidationError"):
+                    schemas.pop(name, None)
+                for path in results["paths"].values():
+                    for operation_ in path.values():
+                        _replace_validation(operation_["responses"])
+                made.append(results)
+            return made[0]
 
     app.openapi = openapi  # type: ignore[method-assign]
 
@@ -244,10 +255,14 @@ class RequestMiddleware:
         app = self._publish if is_publication else self._app
         scope[OUTERMOST] = send
         try:
+            if not is_publication and _has_json(scope):
+                receive = await _with_json(receive)
             if self._is_logging and scope["type"] == "http":
                 await self._logged(app, scope, receive, send)
             else:
                 await app(scope, receive, send)
+        except (TooLarge, ClientDisconnect) as error:
+            await problems.answer_to_error(error)(scope, receive, send)
         finally:
             # The server's `send` refers to the scope. As a cycle, each request with its body would stay until the next
             # search for cycles, which takes milliseconds in which nothing else runs.
@@ -280,6 +295,28 @@ class RequestMiddleware:
                 _SECRET_PATH.sub(r"\1...", scope["path"]),
                 extra={"status": status, "seconds": round(time.perf_counter() - began, 6)},
             )
+
+
+def _has_json(scope: Scope) -> bool:
+    """Returns whether a request has a body that is read as one JSON value."""
+    if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"} or scope["path"] in _STREAMED:
+        return False
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").lower()
+    return not kind or b"json" in kind.partition(b";")[0]
+
+
+async def _with_json(receive: Receive) -> Receive:
+    """Reads the body of a request, within limits, and returns a function that passes it on."""
+    body: bytes | None = await read_json(receive)
+
+    async def replayed() -> Message:
+        nonlocal body
+        if body is None:
+            return await receive()
+        said, body = body, None
+        return {"type": "http.request", "body": said, "more_body": False}
+
+    return replayed
 
 
 def _host(supplied: bytes) -> str:

@@ -1,15 +1,23 @@
-"""Bodies of requests, read within limits and unpacked."""
+"""Bodies of requests, read within limits and unpacked, in pieces between which the event loop does other things.
+
+A call into C keeps all threads of the interpreter waiting, not only the event loop. So work on large bodies is bounded
+in size, or cut into pieces, rather than passed to a thread as a whole.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import orjson
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
 from twigcast.broker.api.problems import Problem
 from twigcast.broker.errors import Invalid, TooLarge
@@ -17,6 +25,27 @@ from twigcast.broker.errors import Invalid, TooLarge
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 16
 """Number of bytes that are unpacked at a time."""
+
+_PACKED_STEP: Final = 4_096
+"""Number of packed bytes that are looked at at a time: what is behind the end of a member is copied each time."""
+
+_MEMBERS_MAX: Final = 10_000
+"""Members of gzip data in one body; each costs some microseconds, however few bytes it has."""
+
+PIECE_SECONDS: Final = 0.003
+"""Time after which work in the event loop lets others go on."""
+
+JSON_BYTES_MAX: Final = 2 << 20
+"""Bytes of a JSON body; those of many messages or subscriptions are JSON lines, which have limits of their own."""
+
+JSON_VALUES_MAX: Final = 100_000
+"""Values in a JSON body, about."""
+
+JSON_MEMBERS_MAX: Final = 1_000
+"""Members of a JSON object: what is wrong with each is found at once."""
+
+_JSON_SMALL: Final = 16 << 10
+"""A body of fewer bytes is read without a look at it."""
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE)
 
@@ -73,7 +102,10 @@ def _or(choices: tuple[str, ...]) -> str:
 async def read(request: Request, bytes_max: int) -> bytes:
     """Returns the whole body, unpacked; raises TooLarge, or Invalid or Problem if its packing is wrong or unknown."""
     if header(request, b"content-encoding"):
-        return b"".join([part async for part in parts(request, bytes_max)])
+        unpacked = bytearray()
+        async for part in parts(request, bytes_max):
+            unpacked += part
+        return bytes(unpacked)
     # Nearly all messages come so, and in one part.
     _check_length(request, bytes_max)
     pieces: list[bytes] = []
@@ -96,6 +128,7 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
     unpack = _unpacker(request)
     _check_length(request, bytes_max)
     arrived = total = 0
+    breaks = LoopBreaks()
     async for packed in request.stream():
         arrived += len(packed)
         if arrived > bytes_max:
@@ -104,7 +137,9 @@ async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
             total += len(part)
             if total > bytes_max:
                 raise _too_large(bytes_max)
-            yield part
+            if part:
+                yield part
+            await breaks.if_due()
     if unpack:
         unpack.finish()
 
@@ -127,27 +162,81 @@ def _check_length(request: Request, bytes_max: int) -> None:
 
 async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
     """Yields the lines of a body with their numbers from 1, without empty ones; raises TooLarge as for the body."""
-    rest, number = b"", 0
+    rest, number = bytearray(), 0
+    breaks = LoopBreaks()
     async for part in parts(request, bytes_max):
-        *whole, rest = (rest + part).split(b"\n") if rest else part.split(b"\n")
+        *whole, begun = part.split(b"\n")
         for line in whole:
             number += 1
+            if rest:
+                line, rest = bytes(rest + line), bytearray()
             _check_line(line, number, line_bytes_max)
             if line.strip():
                 yield number, line
+            await breaks.if_due()
+        rest += begun
         _check_line(rest, number + 1, line_bytes_max)
     if rest.strip():
-        yield number + 1, rest
+        yield number + 1, bytes(rest)
 
 
-def _check_line(line: bytes, number: int, line_bytes_max: int) -> None:
+def _check_line(line: bytes | bytearray, number: int, line_bytes_max: int) -> None:
     if len(line) > line_bytes_max:
-        raise TooLarge(f"line {number:,} has more than {line_bytes_max:,} bytes")
+        raise TooLarge(
+            f"line {number:,} has more than {line_bytes_max:,} bytes; a message as large as that is published alone"
+        )
+
+
+class LoopBreaks:
+    """Lets the event loop do other things now and then, during work that takes long as a whole."""
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def if_due(self) -> None:
+        """Takes a break if the last one is a while ago."""
+        if time.perf_counter() - self._since > PIECE_SECONDS:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
+
+
+async def read_json(receive: Receive) -> bytes:
+    """Returns a body that is one JSON value, as it was sent; raises TooLarge for one that would take long to read."""
+    body = bytearray()
+    while True:
+        came = await receive()
+        if came["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += came.get("body", b"")
+        if len(body) > JSON_BYTES_MAX:
+            raise TooLarge(
+                f"the JSON has more than {JSON_BYTES_MAX:,} bytes; a message as large as that is published, and then "
+                "named by its number"
+            )
+        if not came.get("more_body", False):
+            break
+    values = body.count(b",") + body.count(b"[") + body.count(b"{") if len(body) > JSON_VALUES_MAX else 0
+    if values > JSON_VALUES_MAX:
+        raise TooLarge(f"the JSON has more than {JSON_VALUES_MAX:,} values; send it in several requests")
+    if len(body) > _JSON_SMALL and _members(body) > JSON_MEMBERS_MAX:
+        raise TooLarge(f"an object in the JSON has more than {JSON_MEMBERS_MAX:,} members")
+    return bytes(body)
+
+
+def _members(body: bytearray) -> int:
+    """Returns the most members of the object in a body, and of those right in it; 0 if it is none, or no JSON."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        # Whoever reads it for its sense says where it is wrong.
+        return 0
+    objects = [one for one in (value, *value.values()) if isinstance(one, dict)] if isinstance(value, dict) else []
+    return max(map(len, objects), default=0)
 
 
 T = TypeVar("T")
 
-_BYTES_MAX: Final = 16 << 20
+_BYTES_MAX: Final = 2 << 20
 """A page ends when it has so many bytes, however short it is."""
 _FIRST_STEP: Final = 8
 
@@ -177,18 +266,27 @@ class _Gunzip:
 
     def __init__(self) -> None:
         self._member: Any = None
+        self._members = 0
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yields the unpacked bytes of a part."""
+        """Yields the unpacked bytes of a part, in pieces that may be empty."""
         try:
-            while packed:
-                if self._member is None or self._member.eof:
-                    # A file of gzip data may have several members.
-                    self._member = zlib.decompressobj(_GZIP)
-                yield self._member.decompress(packed, _STEP)
-                packed = self._member.unconsumed_tail or self._member.unused_data
+            for start in range(0, len(packed), _PACKED_STEP):
+                piece = packed[start : start + _PACKED_STEP]
+                while piece:
+                    if self._member is None or self._member.eof:
+                        self._begin()
+                    yield self._member.decompress(piece, _STEP)
+                    piece = self._member.unconsumed_tail or self._member.unused_data
         except zlib.error:
             raise Invalid("the body is not gzip data, as its Content-Encoding says") from None
+
+    def _begin(self) -> None:
+        """Begins a member: gzip data may have several."""
+        self._members += 1
+        if self._members > _MEMBERS_MAX:
+            raise TooLarge(f"the gzip data has more than {_MEMBERS_MAX:,} members; pack it as one")
+        self._member = zlib.decompressobj(_GZIP)
 
     def finish(self) -> None:
         """Raises Invalid unless the data is complete."""

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.bodies import ContentType, lines, unsupported
+from twigcast.broker.api.bodies import ContentType, LoopBreaks, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
@@ -33,7 +33,7 @@ LINES: Final = "application/x-ndjson"
 _GROUP: Final = 5_000
 """Number of subscriptions stored by one commit."""
 _REPLACED_AT_ONCE: Final = 200
-_PAGE: Final = 5_000
+_PAGE: Final = 1_000
 _SHOWN_MAX: Final = 10_000
 """Number of refused lines that the response describes."""
 _LINE_SLACK: Final = 64 << 10
@@ -113,7 +113,9 @@ class _Import:
 
     async def _add(self, asked: Sequence[Line]) -> None:
         new: list[tuple[Line, NewSubscription]] = []
+        breaks = LoopBreaks()
         for line in asked:
+            await breaks.if_due()
             try:
                 new.append((line, await new_subscription(self._shared, self._principal, line[1].key, line[1])))
             except TwigcastError as error:
@@ -131,7 +133,9 @@ class _Import:
         """Replaces subscriptions: in bulk if only queries differ, as when a population is loaded again."""
         singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
+        breaks = LoopBreaks()
         for number, body, existing in asked:
+            await breaks.if_due()
             if body.subscriber not in (None, existing.subscriber):
                 detail = f"the subscription {body.key!r} is there already, of the subscriber {existing.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))
@@ -211,16 +215,21 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
     """
     store = shared.broker.store
 
+    def read(after: str | None) -> tuple[bytes, str | None]:
+        """Returns some lines, and the key after which there are more."""
+        page = store.subscriptions(principal.tenant_id, after_key=after, limit=_PAGE)
+        requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind in SETTINGS]
+        return b"\n".join([*requested, b""]) if requested else b"", page[-1].key if len(page) == _PAGE else None
+
     async def all_lines() -> AsyncIterator[bytes]:
         after: str | None = None
         while True:
-            page = await asyncio.to_thread(store.subscriptions, principal.tenant_id, after_key=after, limit=_PAGE)
-            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind in SETTINGS]
-            if requested:
-                yield b"\n".join([*requested, b""])
-            if len(page) < _PAGE:
+            written, last = await asyncio.to_thread(read, after)
+            if written:
+                yield written
+            if last is None:
                 return
-            after = page[-1].key
+            after = last
 
     return StreamingResponse(all_lines(), media_type=LINES)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,8 +25,6 @@ from twigcast.reading.text import NO_CHARACTER, half_pair
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay
 
-_EXPLAINED_AT_ONCE = 2
-
 NAME_LENGTH_MAX = 512
 """Characters of a key, or of the name of a subscriber, source, tenant or token."""
 
@@ -46,9 +43,6 @@ class ApiContext:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """Registry of metrics."""
     envelopes: Envelopes = field(default_factory=Envelopes)
-    explaining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_EXPLAINED_AT_ONCE))
-    """Explanations are thorough rather than fast: they must not take the processor from publishing."""
-
     overlay: Overlay | None = None
     """The overlay of this broker with others."""
 

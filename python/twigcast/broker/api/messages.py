@@ -18,7 +18,7 @@ from starlette.types import Scope as ConnectionScope
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.bodies import ContentType, header, lines, page, read, unsupported
+from twigcast.broker.api.bodies import ContentType, LoopBreaks, header, lines, page, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
     ApiContext,
@@ -49,6 +49,8 @@ from twigcast.reading.text import as_bytes
 router = APIRouter(tags=["messages"], responses=problem_responses(401, 403))
 
 _SEQ_MAX: Final = 1 << 62
+_LINE_BYTES_MAX: Final = 4 << 20
+"""Bytes of a message in a batch, with what is around it."""
 _JSON: Final = "application/json"
 
 
@@ -109,7 +111,7 @@ async def publish(request: Request) -> Response:
         _check_sources(request, shared, principal, {submission.source for submission in submissions})
         shared.rates.take(principal, len(submissions))
         outcomes = await _publish(shared, submissions)
-        return JsonAnswer(200, _batch(outcomes))
+        return JsonAnswer(200, await _batch(outcomes))
     if not kind.is_xml:
         raise unsupported(kind.media, "application/xml", "application/x-ndjson")
     body = await read(request, shared.settings.body_bytes_max)
@@ -195,19 +197,21 @@ def _not_accepted(outcome: RejectedRecord | IdReused) -> dict[str, Any]:
     return {"status": "rejected", "code": outcome.code, **_position(outcome)}
 
 
-def _batch(outcomes: Sequence[PublishOutcome]) -> bytes:
-    results = [_accepted(outcome) if isinstance(outcome, Accepted) else _not_accepted(outcome) for outcome in outcomes]
+async def _batch(outcomes: Sequence[PublishOutcome]) -> bytes:
     counts = dict.fromkeys(("accepted", "duplicate", "rejected", "refused"), 0)
-    for result in results:
+    written: list[bytes] = []
+    breaks = LoopBreaks()
+    for outcome in outcomes:
+        result = _accepted(outcome) if isinstance(outcome, Accepted) else _not_accepted(outcome)
         counts[result["status"]] += 1
-    return orjson.dumps(
-        {
-            "accepted": counts["accepted"],
-            "duplicates": counts["duplicate"],
-            "rejected": counts["rejected"],
-            "refused": counts["refused"],
-            "results": results,
-        }
+        written.append(orjson.dumps(result))
+        await breaks.if_due()
+    return b'{"accepted":%d,"duplicates":%d,"rejected":%d,"refused":%d,"results":[%b]}' % (
+        counts["accepted"],
+        counts["duplicate"],
+        counts["rejected"],
+        counts["refused"],
+        b",".join(written),
     )
 
 
@@ -218,7 +222,7 @@ async def read_batch(request: Request, settings: Settings, tenant_id: int, sourc
     """Returns the messages of a batch: JSON, one object a line. An error names the line, and what is wrong with it."""
     most = settings.batch_messages_max
     submissions: list[Submission] = []
-    async for number, line in lines(request, settings.body_bytes_max, settings.body_bytes_max):
+    async for number, line in lines(request, settings.body_bytes_max, min(settings.body_bytes_max, _LINE_BYTES_MAX)):
         if len(submissions) == most:
             raise TooLarge(f"the batch has more than batch_messages_max = {most:,} messages")
         try:

@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     StrictBool,
     StrictFloat,
@@ -115,6 +116,9 @@ def _delivery_id_text(value: str) -> str:
     delivery_id(value)
     return value
 
+
+IDS_MAX: Final = 10_000
+"""Deliveries that one request names one by one."""
 
 DeliveryIdText = Annotated[str, StringConstraints(max_length=41), AfterValidator(_delivery_id_text)]
 """An id of a delivery, such as ``1234-56``."""
@@ -505,7 +509,9 @@ class AckIn(Model):
     """Deliveries that are processed."""
 
     subscriber: Name
-    ids: list[DeliveryIdText] = Field(default_factory=list, max_length=100_000, description="Single deliveries, or")
+    ids: Annotated[list[DeliveryIdText], FailFast()] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Single deliveries, or"
+    )
     up_to: DeliveryIdText | None = Field(default=None, description="all up to this one.")
 
     @model_validator(mode="after")
@@ -519,7 +525,7 @@ class NackIn(Model):
     """Deliveries that were pulled and are released."""
 
     subscriber: Name
-    ids: list[DeliveryIdText] = Field(min_length=1, max_length=100_000)
+    ids: Annotated[list[DeliveryIdText], FailFast()] = Field(min_length=1, max_length=IDS_MAX)
     delay: float = Field(default=0.0, ge=0, le=86_400, description="Seconds before they are handed out again.")
 
 

@@ -38,6 +38,7 @@ _log = logging.getLogger("twigcast.api")
 _CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized", 403: "forbidden", 413: "too-large"}
 _INVALID: Final = 422
 _PATH_SHOWN_MAX: Final = 200
+_MISTAKES_SHOWN: Final = 100
 _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
@@ -184,7 +185,7 @@ async def _on_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     results = [
         {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": _reason(item)}
-        for item in error.errors()
+        for item in error.errors()[:_MISTAKES_SHOWN]
     ]
     first = results[0]
     detail = f"{first['field'] or first['in']}: {first['reason']}"

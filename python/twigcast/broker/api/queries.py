@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter
@@ -28,6 +30,12 @@ router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 _EXPLAINED_MAX: Final = 1_000
 """Number of subscriptions of one subscriber that one response explains."""
 
+_EXPLAINING_SECONDS: Final = 2.0
+"""Time after which a response explains no further subscription."""
+
+_STEP_SECONDS: Final = 0.01
+"""Time after which other tenants have their turn."""
+
 
 @router.post("/check", responses=problem_responses(422))
 async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOut:
@@ -36,11 +44,8 @@ async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOu
     if len(body.query.encode()) > limit:
         return _refused(QueryLimitExceeded("query_bytes_max", limit, "the query is too long", body.query))
     try:
-        # Saxon may take its time; it gets as many threads as explanations do.
-        async with shared.explaining if body.dialect == "xquery" else nullcontext():
-            report = await asyncio.to_thread(
-                check_query, body.query, namespaces=body.namespaces, dialect=body.dialect, params=body.params
-            )
+        work = partial(check_query, body.query, namespaces=body.namespaces, dialect=body.dialect, params=body.params)
+        report = await shared.broker.questions.run(principal.tenant_id, work)
     except QueryError as error:
         return _refused(error)
     return CheckOut(
@@ -70,17 +75,39 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
     """Explains why queries match a message or not: the first step that fails, and what the message has there.
 
     The queries: one in the request, that of a subscription, or all those of a subscriber. The message: one in the
-    request, or a stored one. Of a subscriber with many subscriptions, `next` leads to the next page.
+    request, or a stored one. Of a subscriber with many subscriptions, or with ones that take long, `next` leads to the
+    next page.
     """
     message = await _message(shared, principal, body)
     asked, following = await _queries(shared, principal, body)
     limits = shared.settings.engine_limits
-    async with shared.explaining:
-        result = await asyncio.to_thread(lambda: [_explain(key, query, message, limits) for key, query in asked])
-    return ExplanationsOut(explanations=result, next=following)
+    results: list[ExplanationOut] = []
+    until = time.monotonic() + _EXPLAINING_SECONDS
+    while len(results) < len(asked):
+        if results and time.monotonic() > until:
+            following = results[-1].key
+            break
+        # A step at a time: tenants ask by turns.
+        results += await shared.broker.questions.run(
+            principal.tenant_id, partial(_explain_some, asked[len(results) :], message, limits)
+        )
+    return ExplanationsOut(explanations=results, next=following)
+
+
+def _explain_some(asked: Sequence[_Asked], message: bytes | StoredMessage, limits: Limits) -> list[ExplanationOut]:
+    """Returns the first explanations: one, and as many more as can be made in a moment."""
+    until = time.monotonic() + _STEP_SECONDS
+    results: list[ExplanationOut] = []
+    for key, query in asked:
+        results.append(_explain(key, query, message, limits))
+        if time.monotonic() > until:
+            break
+    return results
 
 
 _Query = tuple[str, dict[str, str], Dialect, Params]
+_Asked = tuple[str | None, _Query]
+"""A query with its key, if it has one."""
 
 
 def _explain(key: str | None, query: _Query, message: bytes | StoredMessage, limits: Limits) -> ExplanationOut:
@@ -105,9 +132,7 @@ async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) ->
     return message
 
 
-async def _queries(
-    shared: ApiContext, principal: Principal, body: ExplainIn
-) -> tuple[list[tuple[str | None, _Query]], str | None]:
+async def _queries(shared: ApiContext, principal: Principal, body: ExplainIn) -> tuple[list[_Asked], str | None]:
     """Returns the queries to explain, by key, and the beginning of the next page."""
     if body.query is not None:
         return [(None, (body.query, body.namespaces, body.dialect, body.params))], None

@@ -53,18 +53,20 @@ async def list_subscriptions(
 ) -> SubscriptionsOut:
     """Returns subscriptions in order of their keys."""
     store = shared.broker.store
-    if key is not None:
-        one = await asyncio.to_thread(store.subscription, principal.tenant_id, key)
-        results = [one] if one and subscriber in (None, one.subscriber) else []
-    else:
-        results = await asyncio.to_thread(
-            store.subscriptions, principal.tenant_id, after_key=after, limit=limit + 1, subscriber=subscriber
+
+    def find_all() -> SubscriptionsOut:
+        if key is not None:
+            one = store.subscription(principal.tenant_id, key)
+            results = [one] if one and subscriber in (None, one.subscriber) else []
+        else:
+            results = store.subscriptions(principal.tenant_id, after_key=after, limit=limit + 1, subscriber=subscriber)
+        page = results[:limit]
+        return SubscriptionsOut(
+            subscriptions=[SubscriptionOut.of(subscription) for subscription in page],
+            next=page[-1].key if len(results) > limit else None,
         )
-    page = results[:limit]
-    return SubscriptionsOut(
-        subscriptions=[SubscriptionOut.of(subscription) for subscription in page],
-        next=page[-1].key if len(results) > limit else None,
-    )
+
+    return await asyncio.to_thread(find_all)
 
 
 @router.get("/{key}", responses=problem_responses(404))

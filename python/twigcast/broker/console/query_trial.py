@@ -33,6 +33,9 @@ from twigcast.subscriptions import SubscriptionSet
 SECONDS_MAX: Final = 2.0
 """Time that one query is tried on messages."""
 
+STEP_SECONDS: Final = 0.01
+"""Time after which other tenants have their turn."""
+
 BYTES_MAX: Final = 16 << 20
 """Bytes of messages that one query is tried on."""
 
@@ -130,18 +133,36 @@ class QueryTrial:
         return sum(1 for one in self.tried if one.answer == "yes")
 
 
-def try_on(query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
-    """Tries a query on messages, in their order, within bounds of time and size; raises QueryError."""
-    engine = _engine(query_input, limits)
-    until = time.monotonic() + SECONDS_MAX
-    remaining = BYTES_MAX
-    tried: list[MessageTrial] = []
-    for message in messages:
-        remaining -= len(message.xml)
-        if tried and (remaining < 0 or time.monotonic() > until):
-            break
-        tried.append(_try(engine, message))
-    return QueryTrial(tried, len(messages) - len(tried))
+class QueryTrialRun:
+    """A trial of a query on messages, in their order, within bounds of time and size; raises QueryError."""
+
+    def __init__(self, query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> None:
+        self._engine = _engine(query_input, limits)
+        self._messages = messages
+        self._until = time.monotonic() + SECONDS_MAX
+        self._remaining = BYTES_MAX
+        self._tried: list[MessageTrial] = []
+        self.is_over = not messages
+        """Whether nothing more is tried."""
+
+    def step(self) -> None:
+        """Tries some more messages: one, and as many more as can be tried in a moment."""
+        until = min(self._until, time.monotonic() + STEP_SECONDS)
+        while not self.is_over:
+            message = self._messages[len(self._tried)]
+            self._remaining -= len(message.xml)
+            if self._tried and (self._remaining < 0 or time.monotonic() > self._until):
+                self.is_over = True
+                return
+            self._tried.append(_try(self._engine, message))
+            self.is_over = len(self._tried) == len(self._messages)
+            if time.monotonic() > until:
+                return
+
+    @property
+    def result(self) -> QueryTrial:
+        """Returns what was found so far."""
+        return QueryTrial(self._tried, len(self._messages) - len(self._tried))
 
 
 def _engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:

@@ -173,6 +173,10 @@ class PageRequest:
         """Runs a blocking function, such as one of the store, in a thread."""
         return await asyncio.to_thread(partial(function, *args, **kwargs))
 
+    async def ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Returns the result of a function that evaluates a query, in the threads that tenants share."""
+        return await self.context.broker.questions.run(self.tenant_id, partial(function, *args, **kwargs))
+
     def fragment(self, template: str, /, **values: Any) -> str:
         """Returns a template as HTML."""
         return pages.render(template, {"request": self, "csrf": self.session.csrf, **values})

@@ -143,7 +143,7 @@ async def one(request: PageRequest) -> Response:
     return request.page(
         "subscription.html",
         subscription=result,
-        checked=await request.read(check_query, query_input_of(result), request.context.settings.engine_limits),
+        checked=await request.ask(check_query, query_input_of(result), request.context.settings.engine_limits),
         namespaces=namespaces_as_text(result.namespaces),
         params=params_as_text(result.params),
         pending=await request.read(store.pending_count, result.queue_id),
@@ -277,7 +277,7 @@ async def _form_page(
         except Invalid as wrong:
             error = wrong
         else:
-            checked = await request.read(check_query, query_input, request.context.settings.engine_limits)
+            checked = await request.ask(check_query, query_input, request.context.settings.engine_limits)
     return request.page(
         "subscription_form.html",
         200 if error is None else 422,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +17,9 @@ from twigcast.broker.console.query_trial import (
     QueryCheckView,
     QueryInput,
     QueryTrial,
+    QueryTrialRun,
     account,
     check_query,
-    try_on,
 )
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import find, query_input_in, query_input_of
@@ -115,21 +116,27 @@ async def _bench(request: PageRequest, form: FormFields) -> WorkbenchView:
     except Invalid as error:
         return WorkbenchView(mistake=str(error))
     limits = request.context.settings.engine_limits
-    checked = await request.read(check_query, query_input, limits)
+    checked = await request.ask(check_query, query_input, limits)
     if checked.report is None:
         return WorkbenchView(checked)
-    # One at a time of a few: trials must not take the processor from publishing.
-    async with request.context.explaining:
-        messages = await request.read(request.store.messages, request.tenant_id, limit=_count(form), newest_first=True)
-        trial = await request.read(try_on, query_input, messages, limits)
-        requested = await _requested_message(request, form, trial)
-        if requested is None:
-            return WorkbenchView(checked, trial=trial)
-        try:
-            shown = await request.read(_show, query_input, requested, request)
-        except TwigcastError as error:
-            return WorkbenchView(checked, trial=trial, trouble=str(error))
+    messages = await request.read(request.store.messages, request.tenant_id, limit=_count(form), newest_first=True)
+    trial = await _try_on(request, query_input, messages)
+    requested = await _requested_message(request, form, trial)
+    if requested is None:
+        return WorkbenchView(checked, trial=trial)
+    try:
+        shown = await request.ask(_show, query_input, requested, request)
+    except TwigcastError as error:
+        return WorkbenchView(checked, trial=trial, trouble=str(error))
     return WorkbenchView(checked, trial=trial, shown=shown)
+
+
+async def _try_on(request: PageRequest, query_input: QueryInput, messages: Sequence[StoredMessage]) -> QueryTrial:
+    """Tries a query on messages, some at a time: tenants have their turns in between."""
+    work = await request.ask(QueryTrialRun, query_input, messages, request.context.settings.engine_limits)
+    while not work.is_over:
+        await request.ask(work.step)
+    return work.result
 
 
 async def _requested_message(request: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
@@ -151,5 +158,4 @@ def _show(query_input: QueryInput, message: StoredMessage, request: PageRequest)
 
 async def account_of(request: PageRequest, query_input: QueryInput, message: StoredMessage) -> WorkbenchMessage:
     """Returns the result of a query on one message."""
-    async with request.context.explaining:
-        return await request.read(_show, query_input, message, request)
+    return await request.ask(_show, query_input, message, request)

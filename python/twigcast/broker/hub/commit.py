@@ -28,7 +28,7 @@ class PublishedMessage:
 
     message: StoredMessage
     deliveries: list[NewDelivery]
-    keys: list[str]
+    keys: Sequence[str]
 
 
 @dataclass(eq=False)
@@ -39,8 +39,12 @@ class Operation:
     """Number of messages that it publishes."""
     size = 0
     """Bytes of these messages."""
+    weight = 0
+    """About how many bytes recording it takes, as far as that is known."""
     commutes = False
     """Whether it may run before the publications and changes of subscriptions of its group."""
+    tenant_ids: tuple[int, ...] = field(init=False, default=())
+    """The tenants whose subscriptions it depends on or changes."""
 
     future: Future[Any] = field(kw_only=True, default_factory=lambda: asyncio.get_running_loop().create_future())
     """Receives the result, in its event loop."""
@@ -90,6 +94,19 @@ class CommitResult:
 
 
 @dataclass(slots=True)
+class FailureRecords:
+    """The records of one subscription that was undecided on messages, since the start."""
+
+    count: int = 0
+    at: float = 0.0
+    """The time (monotonic) of the last one."""
+    kind: str = ""
+    """Its reason, without numbers."""
+    uncounted: int = 0
+    """The number of such messages since; the next record counts them."""
+
+
+@dataclass(slots=True)
 class CommitGroup:
     """The context of operations, inside the transaction."""
 
@@ -105,6 +122,8 @@ class CommitGroup:
     """How often queues have begun anew since the start."""
     full_queues: dict[int, float]
     """Queues whose publishers are refused, with the time (monotonic) from which on those pending are counted again."""
+    failure_records: dict[int, FailureRecords]
+    """The records of undecided subscriptions, by number."""
     result: CommitResult
     """What the event loop gets, if the commit succeeds."""
     now: float = field(default_factory=time.time)
@@ -118,6 +137,8 @@ class CommitGroup:
     """Values that are added to the counters after the commit."""
     touched: list[RegisteredSubscription] = field(default_factory=list)
     """Subscriptions that changed in the engine."""
+    overflown: set[int] = field(default_factory=set)
+    """Tenants of which a subscription was suspended since too much waits, beside evaluations that go on."""
     _undo: list[Callable[[], object]] = field(default_factory=list)
 
     def limit(self, tenant_id: int, name: str) -> int:
@@ -177,6 +198,9 @@ class CommitGroup:
         """Restores the engine to its state before the group."""
         while self._undo:
             self._undo.pop()()
+        for tenant_id in self.overflown:
+            # What was evaluated since lacks subscriptions that take part again.
+            self.population.of(tenant_id).must_evaluate_again()
 
 
 def _put(population: Any, member: RegisteredSubscription, active: bool) -> None:

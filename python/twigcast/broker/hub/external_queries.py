@@ -15,11 +15,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from twigcast.broker.errors import Invalid
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.hub.tenant_threads import TenantThreads
 from twigcast.broker.model import (
     ErrorRecord,
     NewDelivery,
@@ -51,13 +51,13 @@ REPORT_SECONDS: Final = 0.5
 
 
 class SaxonExecutor:
-    """The Saxon process of all followers, called from one thread."""
+    """The Saxon process of all followers, called from one thread that tenants share."""
 
     def __init__(self, options: HubOptions) -> None:
         self._seconds_max = options.xquery_seconds_max
         self._saxon: Saxon | None = None
         self._starting = threading.Lock()
-        self.thread = ThreadPoolExecutor(1, "twigcast-xquery")
+        self.thread = TenantThreads(1, "twigcast-xquery")
 
     def check(self, query: str, namespaces: Mapping[str, str], params: Params) -> None:
         """Raises QueryError unless engine and Saxon take a query; blocks."""
@@ -77,7 +77,7 @@ class SaxonExecutor:
 
     def stop(self) -> None:
         """Waits for the running evaluation, and ends; blocks."""
-        self.thread.shutdown(wait=True, cancel_futures=True)
+        self.thread.stop()
         if self._saxon is not None:
             self._saxon.close()
 

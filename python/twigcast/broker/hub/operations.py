@@ -32,6 +32,9 @@ class Subscribe(Operation):
 
     new: Sequence[NewSubscription]
 
+    def __post_init__(self) -> None:
+        self.tenant_ids = tuple(dict.fromkeys(new.tenant_id for new in self.new))
+
     def apply(self, group: CommitGroup) -> None:
         """Stores them and registers them, and deletes again those that the engine refuses."""
         results: list[StoredSubscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
@@ -79,6 +82,9 @@ class Replace(Operation):
     overflow: OverflowPolicy
     params: Params
 
+    def __post_init__(self) -> None:
+        self.tenant_ids = (self.subscription.tenant_id,)
+
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine."""
         existing = _registered(group, self.subscription)
@@ -114,6 +120,9 @@ class ReplaceQueries(Operation):
 
     new: Sequence[NewQuery]
 
+    def __post_init__(self) -> None:
+        self.tenant_ids = tuple(dict.fromkeys(new.subscription.tenant_id for new in self.new))
+
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine."""
         results: list[Exception | None] = []
@@ -144,6 +153,9 @@ class SetState(Operation):
     subscription: StoredSubscription
     state: SubscriptionState
     reason: str | None
+
+    def __post_init__(self) -> None:
+        self.tenant_ids = (self.subscription.tenant_id,)
 
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine."""
@@ -177,6 +189,9 @@ class Seek(Operation):
     first_seq: int | None
     """``None`` for the next message."""
 
+    def __post_init__(self) -> None:
+        self.tenant_ids = (self.subscription.tenant_id,)
+
     def apply(self, group: CommitGroup) -> None:
         """Changes the store, and lets replay and readers begin anew."""
         existing = _registered(group, self.subscription)
@@ -198,6 +213,9 @@ class Unsubscribe(Operation):
     """A deletion of a subscription with its pending deliveries."""
 
     subscription: StoredSubscription
+
+    def __post_init__(self) -> None:
+        self.tenant_ids = (self.subscription.tenant_id,)
 
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from twigcast.broker.errors import QueueFull
 from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
-from twigcast.broker.hub.population import RegisteredSubscription
+from twigcast.broker.hub.population import Evaluation, RegisteredSubscription
 from twigcast.broker.model import DeliveryId, ErrorRecord, OverflowPolicy, StoredSubscription, SubscriptionState
 
 _STEPS: Final = 10
@@ -56,16 +56,15 @@ def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> 
         _Overflow(group, tenant_id, queue_id).count()
 
 
-def refusal_of(group: CommitGroup, tenant_id: int, slots: Sequence[int]) -> QueueFull | None:
-    """Returns why a message that these subscriptions match is refused; ``None`` if it is not."""
+def refusal_of(group: CommitGroup, tenant_id: int, evaluation: Evaluation) -> QueueFull | None:
+    """Returns why a message is refused that was evaluated so; ``None`` if it is not."""
     population = group.population.of(tenant_id)
     if not population.policies or not group.full_queues:
         return None
-    for slot in slots:
-        queue_id = population.queues[slot]
-        if population.policies.get(slot) is OverflowPolicy.REFUSE and _is_full(group, tenant_id, queue_id):
+    for number, queue_id, key in zip(evaluation.numbers, evaluation.queues, evaluation.keys, strict=True):
+        if population.policies.get(number) is OverflowPolicy.REFUSE and _is_full(group, tenant_id, queue_id):
             limit = group.limit(tenant_id, "pending_max")
-            reason = f"nothing was stored: {limit:,} deliveries wait for the subscription {population.keys[slot]!r}"
+            reason = f"nothing was stored: {limit:,} deliveries wait for the subscription {key!r}"
             return QueueFull(reason, 1.0)
     return None
 
@@ -155,6 +154,7 @@ class _Overflow:
             member = population.member(self.tenant_id, number)
             assert member is not None, "it takes part"
             group.put(member, active=False)
+            group.overflown.add(self.tenant_id)
             group.transaction.set_subscription_state(number, SubscriptionState.SUSPENDED, reason)
             if is_alone:
                 group.transaction.begin_gap(number, next_seq)
@@ -173,6 +173,9 @@ class ResumeDrained(Operation):
     """The end of a suspension because of too much that waited. Does nothing if the subscription is not suspended so."""
 
     subscription: StoredSubscription
+
+    def __post_init__(self) -> None:
+        self.tenant_ids = (self.subscription.tenant_id,)
 
     def apply(self, group: CommitGroup) -> None:
         """Changes store and engine, and lets replay deliver what was missed."""

@@ -1,16 +1,18 @@
 """The subscriptions in the engine, and the queue of each.
 
 The engine answers in slots, small numbers that are reused. Tables by slot hold subscription and queue:
-two numbers, a key and a flag each, so that a million subscriptions fit. Only the writing thread uses them.
+two numbers, a key and a flag each, so that a million subscriptions fit. Only the writing thread changes them; the
+threads that evaluate messages read them under a lock.
 Subscriptions that are paused or suspended are not in the engine, but kept beside it as a whole.
 """
 
 from __future__ import annotations
 
 import gc
+import threading
 from array import array
-from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, TypeVar
@@ -75,6 +77,42 @@ class MatchOutcome:
     error: RejectedMessage | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The answer of the engine for one message, by subscription, in the order of their numbers."""
+
+    revision: int
+    """The revision of the population that it holds for."""
+    numbers: Sequence[int] = ()
+    """The matching subscriptions."""
+    queues: Sequence[int] = ()
+    """Their queues."""
+    keys: Sequence[str] = ()
+    """Their keys."""
+    pushed: Collection[int] = ()
+    """Those of the queues whose deliveries are pushed."""
+    payloads: Sequence[bytes | None] | None = None
+    """Their payloads; ``None`` if all get the message itself."""
+    undecided: Sequence[UndecidedSubscription] = ()
+    """Undecided subscriptions, under their numbers."""
+    error: RejectedMessage | None = None
+
+    def among(self, suits: Callable[[int], bool], revision: int | None = None) -> Evaluation:
+        """Returns the answer without subscriptions that do not suit, by number; for the same revision or another."""
+        kept = [position for position, number in enumerate(self.numbers) if suits(number)]
+        queues = [self.queues[position] for position in kept]
+        return Evaluation(
+            self.revision if revision is None else revision,
+            [self.numbers[position] for position in kept],
+            queues,
+            [self.keys[position] for position in kept],
+            set(queues).intersection(self.pushed),
+            None if self.payloads is None else [self.payloads[position] for position in kept],
+            [failure for failure in self.undecided if suits(int(failure.key))],
+            self.error,
+        )
+
+
 class TenantPopulation:
     """The subscriptions of one tenant; an evaluator is needed for queries that are registered in XQuery."""
 
@@ -96,11 +134,32 @@ class TenantPopulation:
         self.pushed = bytearray()
         """Whether deliveries are pushed, by slot."""
         self.sources: dict[int, str] = {}
-        """The only source of some subscriptions, by slot."""
+        """The only source of some subscriptions, by number."""
         self.policies: dict[int, OverflowPolicy] = {}
-        """The policies of subscriptions that have not the usual one, by slot."""
+        """The policies of subscriptions that have not the usual one, by number."""
         self.draining: set[int] = set()
         """Subscriptions that miss messages until less waits for their subscriber, and perhaps some that did so."""
+        self.revision = 0
+        """Grows with each change."""
+        self.remade = 0
+        """The last revision before which an evaluation may lack subscriptions that it should have met: see
+        :meth:`must_evaluate_again`.
+        """
+        self._changing = threading.Lock()
+        """Held while engine and tables change, and while slots are looked up in the tables."""
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with self._changing:
+            try:
+                yield
+            finally:
+                self.revision += 1
+
+    def must_evaluate_again(self) -> None:
+        """Declares all evaluations until now void: subscriptions were added that these should have met."""
+        with self._change():
+            self.remade = self.revision + 1
 
     def __len__(self) -> int:
         return len(self.session.engine) + len(self.dormant) + len(self.followers)
@@ -115,6 +174,10 @@ class TenantPopulation:
 
     def add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         """Registers subscriptions, or gives registered ones another query; returns index and error of those refused."""
+        with self._change():
+            return self._add(members)
+
+    def _add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
             return self._add_followers(followers) + self._add_others(members, followers)
@@ -145,7 +208,7 @@ class TenantPopulation:
         self, members: Sequence[RegisteredSubscription], followers: Container[int]
     ) -> list[tuple[int, TwigcastError]]:
         positions = [index for index in range(len(members)) if index not in followers]
-        return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
+        return [(positions[index], error) for index, error in self._add([members[position] for position in positions])]
 
     def register(self, member: RegisteredSubscription) -> None:
         """Registers a checked query in XQuery for matching here; raises QueryError if the engine refuses it."""
@@ -163,7 +226,7 @@ class TenantPopulation:
     def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.session.engine.slots_of([str(m.id) for m in members])
         if self.sources or self.policies or any(m.source or m.overflow is not OverflowPolicy.SUSPEND for m in members):
-            self._index_rare(slots, members)
+            self._index_rare(members)
         size = len(self.ids)
         if slots == list(range(size, size + len(members))):
             # In the order of a bulk addition, and of the start.
@@ -181,13 +244,12 @@ class TenantPopulation:
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
 
-    def _index_rare(self, slots: Sequence[int | None], members: Sequence[RegisteredSubscription]) -> None:
+    def _index_rare(self, members: Sequence[RegisteredSubscription]) -> None:
         """Keeps what few subscriptions have."""
-        for slot, member in zip(slots, members, strict=True):
-            assert slot is not None, "it was added just now"
-            _set_or_remove(self.sources, slot, member.source)
+        for member in members:
+            _set_or_remove(self.sources, member.id, member.source)
             is_usual = member.overflow is OverflowPolicy.SUSPEND
-            _set_or_remove(self.policies, slot, None if is_usual else member.overflow)
+            _set_or_remove(self.policies, member.id, None if is_usual else member.overflow)
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
@@ -214,17 +276,20 @@ class TenantPopulation:
             stored.namespaces,
             ENGINE_DIALECTS[stored.dialect],
             bool(self.pushed[slot]),
-            self.sources.get(slot),
-            self.policies.get(slot, OverflowPolicy.SUSPEND),
+            self.sources.get(subscription_id),
+            self.policies.get(subscription_id, OverflowPolicy.SUSPEND),
             stored.params,
         )
 
     def remove(self, subscription_id: int) -> None:
         """Removes a subscription."""
-        self.dormant.pop(subscription_id, None)
-        self.followers.pop(subscription_id, None)
-        self.draining.discard(subscription_id)
-        self.session.discard(str(subscription_id))
+        with self._change():
+            self.dormant.pop(subscription_id, None)
+            self.followers.pop(subscription_id, None)
+            self.draining.discard(subscription_id)
+            self.sources.pop(subscription_id, None)
+            self.policies.pop(subscription_id, None)
+            self.session.discard(str(subscription_id))
 
     # Messages
 
@@ -240,6 +305,43 @@ class TenantPopulation:
             for row, outcome in zip(part.rows, _outcomes(part), strict=True):
                 outcomes[row] = outcome
         return outcomes
+
+    def evaluate(self, bodies: Sequence[bytes], sources: Sequence[str]) -> list[Evaluation]:
+        """Matches messages, each of a source, in any thread; the evaluations are all of one revision."""
+        if not bodies:
+            return []
+        while True:
+            revision = self.revision
+            outcomes = self.match(bodies)
+            with self._changing:
+                if self.revision == revision:
+                    return [self._evaluation(o, s) for o, s in zip(outcomes, sources, strict=True)]
+
+    def _evaluation(self, outcome: MatchOutcome, source: str) -> Evaluation:
+        """Returns an outcome by subscription. Slots are used again, numbers are not: these give the order."""
+        ids, slots, payloads = self.ids, outcome.slots, outcome.payloads
+        numbers = [ids[slot] for slot in slots]
+        if (ascending := sorted(numbers)) != numbers:
+            order = sorted(range(len(slots)), key=numbers.__getitem__)
+            slots, numbers = [slots[position] for position in order], ascending
+            payloads = None if payloads is None else [payloads[position] for position in order]
+        queues, keys, pushed = self.queues, self.keys, self.pushed
+        result = Evaluation(
+            self.revision,
+            numbers,
+            [queues[slot] for slot in slots],
+            [keys[slot] for slot in slots],
+            {queues[slot] for slot in slots if pushed[slot]},
+            payloads,
+            outcome.undecided,
+            outcome.error,
+        )
+        bound = self.sources
+        return result.among(lambda number: bound.get(number, source) == source) if bound else result
+
+    def remaining(self, evaluation: Evaluation) -> Evaluation:
+        """Returns an evaluation without the subscriptions that have been suspended since."""
+        return evaluation.among(self.active, self.revision)
 
 
 def _set_or_remove(table: dict[int, V], slot: int, value: V | None) -> None:
@@ -279,11 +381,14 @@ class BrokerPopulation:
     """The subscriptions of all tenants."""
 
     def __init__(self, limits: Limits) -> None:
-        self._tenants: defaultdict[int, TenantPopulation] = defaultdict(lambda: TenantPopulation(limits))
+        self._limits = limits
+        self._tenants: dict[int, TenantPopulation] = {}
 
     def of(self, tenant_id: int) -> TenantPopulation:
-        """Returns the subscriptions of a tenant."""
-        return self._tenants[tenant_id]
+        """Returns the subscriptions of a tenant. Any thread may ask."""
+        existing = self._tenants.get(tenant_id)
+        # Of two threads that ask first, both get the same one.
+        return self._tenants.setdefault(tenant_id, TenantPopulation(self._limits)) if existing is None else existing
 
     def unread_numbers(self) -> int:
         """Returns how often comparisons have read a value with an exponent as no number. Any thread may ask."""
@@ -294,7 +399,7 @@ class BrokerPopulation:
         return sum(len(tenant.session.engine.throttled()) for tenant in list(self._tenants.values()))
 
     def __len__(self) -> int:
-        return sum(map(len, self._tenants.values()))
+        return sum(map(len, list(self._tenants.values())))
 
     def load(self, subscriptions: Iterable[StoredSubscription]) -> list[tuple[RegisteredSubscription, TwigcastError]]:
         """Loads stored subscriptions; returns those that are active but refused, since limits are lower now."""

@@ -1,22 +1,28 @@
-"""Publishing: from submissions to stored messages and their deliveries.
+"""Publishing: from evaluated messages to stored ones and their deliveries.
 
-All publications of a group that no change of a subscription separates are matched together, a batch for each tenant,
-and stored together.
+All publications of a commit group that no change of a subscription separates are stored together.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple, cast
+from typing import Final, cast
 
 from twigcast.broker.errors import IdReused, QueueFull
-from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
+from twigcast.broker.hub.commit import CommitGroup, FailureRecords, PublishedMessage
+from twigcast.broker.hub.evaluation import (
+    EvaluatedMessage,
+    EvaluatedOperation,
+    PreparedMessage,
+    StoredForm,
+    up_to_date,
+)
 from twigcast.broker.hub.overflow import count_pending, refusal_of
-from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
+from twigcast.broker.hub.population import Evaluation, TenantPopulation
 from twigcast.broker.model import (
     Accepted,
     ErrorRecord,
@@ -28,16 +34,24 @@ from twigcast.broker.model import (
 )
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
-from twigcast.reading.conversion import all_forms, recoded
+from twigcast.limits import Limits
 
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
+
+RECORDED_EACH: Final = 3
+"""The first messages on which a subscription is undecided have a record each,"""
+
+RECORD_SECONDS: Final = 60.0
+"""and those after them one for so many seconds, unless the reason is another one."""
+
+_WITHOUT_DIGITS: Final = str.maketrans("", "", "0123456789,")
 
 Name = tuple[int, str, str]
 """The identity of a message: tenant, source, the publisher's id."""
 
 
-class Publish(Operation):
+class Publish(EvaluatedOperation):
     """A publication of messages. Results in an ``Accepted``, a ``RejectedRecord`` or an ``IdReused`` for each."""
 
     def __init__(self, submissions: Sequence[Submission]) -> None:
@@ -45,6 +59,12 @@ class Publish(Operation):
         self.submissions = submissions
         self.messages = len(submissions)
         self.size = sum(len(s.body) for s in submissions)
+        self.message_tenants = [s.tenant_id for s in submissions]
+        self.tenant_ids = tuple(dict.fromkeys(self.message_tenants))
+
+    def prepared(self, index: int, population: TenantPopulation, limits: Limits) -> PreparedMessage:
+        """Returns a submission in UTF-8."""
+        return PreparedMessage.of(self.submissions[index], limits.message_bytes_max)
 
     def apply(self, group: CommitGroup) -> None:
         """Publishes it alone."""
@@ -53,31 +73,30 @@ class Publish(Operation):
 
 def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
     """Stores the messages of several operations with their deliveries, and sets the results of each."""
-    submissions = [s for operation in operations for s in operation.submissions]
-    owners = [index for index, operation in enumerate(operations) for _ in operation.submissions]
-    results, refusals = PublishRun(submissions, group, owners).run()
+    for operation in operations:
+        operation.error = operation.failure
+    messages: list[EvaluatedMessage] = []
+    owners: list[int] = []
+    for index, operation in enumerate(operations):
+        if operation.failure is None:
+            messages += up_to_date(operation, group.population, group.options.limits)
+            owners += repeat(index, len(operation.evaluated))
+    results, refusals = PublishRun(messages, group, owners).run()
     end = 0
     for index, operation in enumerate(operations):
-        start, end = end, end + len(operation.submissions)
-        operation.error = refusals.get(index)
-        operation.result = results[start:end]
-
-
-class StoredForm(NamedTuple):
-    """A message as it is stored."""
-
-    xml: bytes
-    """In UTF-8 without DOCTYPE."""
-
-    id_types: bytes | None
-    """As :attr:`StoredMessage.id_types`."""
+        if operation.failure is None:
+            start, end = end, end + len(operation.evaluated)
+            operation.error = refusals.get(index)
+            operation.result = results[start:end]
 
 
 class PublishRun:
-    """A run of publishing; ``owners`` are the operations of the submissions, each of which is stored whole or not."""
+    """A run of publishing; ``owners`` are the operations of the messages, each of which is stored whole or not."""
 
-    def __init__(self, submissions: Sequence[Submission], group: CommitGroup, owners: Sequence[int] = ()) -> None:
-        self._submissions = submissions
+    def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup, owners: Sequence[int] = ()) -> None:
+        self._evaluated = [
+            (submission, form, evaluation) for submission, form, evaluation in messages if submission is not None
+        ]
         self._owners = owners
         self._group = group
         self._transaction = group.transaction
@@ -89,65 +108,40 @@ class PublishRun:
 
     def run(self) -> tuple[list[PublishOutcome | None], dict[int, QueueFull]]:
         """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
-        named = [s for s in self._submissions if s.message_id is not None]
+        named = [submission for submission, _, _ in self._evaluated if submission.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
-        bodies, outcomes = self._match(existing)
         here: dict[Name, StoredMessage] = {}
         results: list[PublishOutcome | None] = []
-        refusals = self._refusals(outcomes)
-        for position, submission in enumerate(self._submissions):
+        refusals = self._refusals(existing)
+        for position, (submission, form, evaluation) in enumerate(self._evaluated):
             if refusals and self._owners[position] in refusals:
                 results.append(None)
                 continue
-            name = (submission.tenant_id, submission.source, submission.message_id or "")
+            name = _name(submission)
             if submission.message_id is not None and (name in here or name in existing):
                 results.append(self._repeated(submission, here.get(name) or existing[name]))
                 continue
-            outcome = outcomes[position]
-            if outcome.error is not None:
-                results.append(self._reject(submission, outcome.error))
+            if evaluation.error is not None:
+                results.append(self._reject(submission, evaluation.error))
                 continue
-            accepted = self._accept(submission, bodies[position], outcome)
+            assert form is not None, "it was not rejected"
+            accepted = self._accept(submission, form, evaluation)
             if submission.message_id is not None and accepted.seq:
                 here[name] = self._messages[-1]
             results.append(accepted)
         self._store()
         return results, refusals
 
-    def _refusals(self, outcomes: Mapping[int, MatchOutcome]) -> dict[int, QueueFull]:
+    def _refusals(self, existing: Container[Name]) -> dict[int, QueueFull]:
         """Returns the operations with a message for a subscriber for which too much waits, each with its refusal."""
         refusals: dict[int, QueueFull] = {}
-        for position, outcome in outcomes.items():
-            tenant_id = self._submissions[position].tenant_id
-            refusal = refusal_of(self._group, tenant_id, outcome.slots)
-            if refusal is not None:
+        for position, (submission, _, evaluation) in enumerate(self._evaluated):
+            refusal = refusal_of(self._group, submission.tenant_id, evaluation)
+            if refusal is not None and _name(submission) not in existing:
                 refusals.setdefault(self._owners[position], refusal)
         if refusals:
             self._group.counted.overflow_refused += sum(owner in refusals for owner in self._owners)
         return refusals
-
-    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, StoredForm], dict[int, MatchOutcome]]:
-        """Returns the messages in UTF-8 without DOCTYPE and the outcomes of matching, by index of the submission."""
-        bodies: dict[int, StoredForm] = {}
-        sent: dict[int, bytes] = {}
-        outcomes: dict[int, MatchOutcome] = {}
-        positions: dict[int, list[int]] = {}
-        bytes_max = self._group.options.limits.message_bytes_max
-        for position, s in enumerate(self._submissions):
-            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in existing:
-                continue
-            try:
-                sent[position], xml, id_types = all_forms(recoded(s.body, s.charset, bytes_max), bytes_max)
-                bodies[position] = StoredForm(xml, id_types)
-            except Rejection as error:
-                outcomes[position] = MatchOutcome(error=error)
-                continue
-            positions.setdefault(s.tenant_id, []).append(position)
-        for tenant_id, mine in positions.items():
-            # With spaces for the DOCTYPE, so that errors name the lines of what was sent, and with its ID attributes.
-            answers = self._group.population.of(tenant_id).match([sent[index] for index in mine])
-            outcomes.update(zip(mine, answers, strict=True))
-        return bodies, outcomes
 
     def _repeated(self, submission: Submission, before: StoredMessage) -> Accepted | IdReused:
         """Returns the answer that the first message of an id had, or refuses another one under the same id."""
@@ -184,39 +178,38 @@ class PublishRun:
             column=error.column,
         )
 
-    def _accept(self, submission: Submission, body: StoredForm, outcome: MatchOutcome) -> Accepted:
+    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation) -> Accepted:
         seq = self._seq
         self._seq += 1
-        population = self._group.population.of(submission.tenant_id)
-        if population.sources:
-            outcome = _of_source(outcome, submission.source, population.sources)
         message_id = submission.message_id or uuid.uuid4().hex
-        matches = len(outcome.slots)
+        matches = len(evaluation.numbers)
         about = seq, submission.tenant_id, submission.source, message_id, self._group.now
-        message = StoredMessage(*about, body.xml, matches, body.id_types, self._digest(submission))
+        message = StoredMessage(*about, form.xml, matches, form.id_types, self._digest(submission))
         self._messages.append(message)
         if matches:
-            self._deliver(message, outcome, population)
-        for failure in outcome.undecided:
-            self._errors.append(ErrorRecord(int(failure.key), self._group.now, failure.reason, seq))
+            self._deliver(message, evaluation)
+        for failure in evaluation.undecided:
+            self._tell(int(failure.key), failure.reason, seq)
         return Accepted(seq, message_id, matches)
 
-    def _deliver(self, message: StoredMessage, outcome: MatchOutcome, population: TenantPopulation) -> None:
-        seq, slots, payloads = message.seq, outcome.slots, outcome.payloads
-        ids, queues, keys, pushed = population.ids, population.queues, population.keys, population.pushed
-        numbers = [ids[slot] for slot in slots]
-        if (ascending := sorted(numbers)) != numbers:
-            # Slots are reused, numbers are not; deliveries are in the order of numbers.
-            order = sorted(range(len(slots)), key=numbers.__getitem__)
-            slots, numbers = [slots[position] for position in order], ascending
-            payloads = None if payloads is None else [payloads[position] for position in order]
-        queue_ids = [queues[slot] for slot in slots]
-        deliveries = list(
-            map(_new_delivery, zip(queue_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
-        )
+    def _tell(self, number: int, reason: str, seq: int) -> None:
+        """Records that a subscription is undecided, or only counts it: hundreds may be, on each message."""
+        self._group.counted.undecided += 1
+        records = self._group.failure_records.setdefault(number, FailureRecords())
+        now = time.monotonic()
+        kind = reason.translate(_WITHOUT_DIGITS)
+        if records.count >= RECORDED_EACH and now - records.at < RECORD_SECONDS and kind == records.kind:
+            records.uncounted += 1
+            return
+        self._errors.append(ErrorRecord(number, self._group.now, reason, seq, records.uncounted + 1))
+        records.count, records.at, records.kind, records.uncounted = records.count + 1, now, kind, 0
+
+    def _deliver(self, message: StoredMessage, evaluation: Evaluation) -> None:
+        columns = evaluation.queues, repeat(message.seq), evaluation.numbers, evaluation.payloads or repeat(None)
+        deliveries = list(map(_new_delivery, zip(*columns, strict=False)))
         self._deliveries += deliveries
-        self._published.append(PublishedMessage(message, deliveries, [keys[slot] for slot in slots]))
-        self._group.result.pushed.update(queues[slot] for slot in slots if pushed[slot])
+        self._published.append(PublishedMessage(message, deliveries, evaluation.keys))
+        self._group.result.pushed.update(evaluation.pushed)
 
     def _pass_on(self) -> None:
         """Passes stored messages to the overlay."""
@@ -227,7 +220,6 @@ class PublishRun:
         counted = self._group.counted
         counted.accepted += len(self._messages)
         counted.deliveries += len(self._deliveries)
-        counted.undecided += len(self._errors)
         for message in self._messages:
             of_tenant = counted.of_tenant(message.tenant_id)
             of_tenant.accepted += 1
@@ -243,27 +235,12 @@ class PublishRun:
         count_pending(self._group, self._published)
 
 
+def _name(submission: Submission) -> Name:
+    return submission.tenant_id, submission.source, submission.message_id or ""
+
+
 def _reason(error: Rejection) -> str:
     """Returns why a message is rejected, with the limit if it is one."""
     if isinstance(error, MessageLimitExceeded) and error.limit not in error.reason:
         return f"{error.reason} (the limit is {error.limit} = {error.value:,})"
     return error.reason
-
-
-def _of_source(outcome: MatchOutcome, source: str, bound: Mapping[int, str]) -> MatchOutcome:
-    """Returns an outcome without the subscriptions, by slot, that are bound to another source."""
-    return at_indices(
-        outcome, [position for position, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
-    )
-
-
-def at_indices(outcome: MatchOutcome, positions: Sequence[int]) -> MatchOutcome:
-    """Returns an outcome restricted to some of its slots."""
-    if len(positions) == len(outcome.slots):
-        return outcome
-    payloads = outcome.payloads
-    return replace(
-        outcome,
-        slots=[outcome.slots[position] for position in positions],
-        payloads=None if payloads is None else [payloads[position] for position in positions],
-    )

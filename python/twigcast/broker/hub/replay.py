@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -20,8 +21,9 @@ from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRu
 from twigcast.broker.hub.operations import StoreReplay
 from twigcast.broker.hub.overflow import ResumeDrained
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.hub.tenant_threads import TenantThreads
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
 from twigcast.broker.options import HubOptions, refused_dialect
 from twigcast.broker.store.store import Store
 from twigcast.errors import QueryError
@@ -35,6 +37,9 @@ CHUNK_MESSAGES: Final = 100
 
 CHUNK_BYTES: Final = 8 << 20
 """Bytes of such messages, unless one message alone has more."""
+
+STEP_SECONDS: Final = 0.05
+"""Time after which what was found is stored before further messages are matched, and other tenants have their turn."""
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
@@ -53,6 +58,7 @@ class InThread(Protocol):
 @dataclass(slots=True)
 class _Chunk:
     deliveries: list[NewDelivery]
+    errors: list[ErrorRecord]
     replay_next: int | None
 
 
@@ -67,13 +73,15 @@ class Replays:
     _in_thread: InThread
     _write: Callable[[Operation], Awaitable[bool]]
     _evaluations: SaxonExecutor
+    _questions: TenantThreads
     _options: HubOptions
     _metrics: Metrics
     _tenants: Callable[[], Mapping[int, Tenant]]
     _last_seq: int = field(init=False, default=0)
     _waiting: list[asyncio.Future[None]] = field(init=False, default_factory=list)
     """Followers that have read all messages."""
-    _turns: asyncio.Semaphore = field(init=False)
+    _turns: dict[int, asyncio.Semaphore] = field(init=False, default_factory=dict)
+    """How many more replays of each tenant may go on."""
     _tasks: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
     _changed: dict[int, StoredSubscription] = field(init=False, default_factory=dict)
     """Subscriptions that changed while they were replayed."""
@@ -83,9 +91,6 @@ class Replays:
     """Those of them whose subscription has changed, or is deleted."""
     _acknowledged: dict[int, asyncio.Event] = field(init=False, default_factory=dict)
     """By queue of a subscription that waits to be resumed: set when something of it is acknowledged."""
-
-    def __post_init__(self) -> None:
-        self._turns = asyncio.Semaphore(self._options.replays_max)
 
     def changed(self, subscription: StoredSubscription) -> None:
         """Begins or resumes the replay of a new or changed subscription, if it has one."""
@@ -163,7 +168,8 @@ class Replays:
         if subscription.dialect == "xquery":
             await self._replay(subscription)
             return
-        async with self._turns:
+        turns = self._turns.setdefault(subscription.tenant_id, asyncio.Semaphore(self._options.replays_max))
+        async with turns:
             await self._replay(subscription)
 
     async def _resume(self, subscription: StoredSubscription) -> None:
@@ -207,12 +213,16 @@ class Replays:
 
     async def _through(self, subscription: StoredSubscription) -> bool:
         """Replays the rest; returns whether the subscription was unchanged."""
-        matcher = _Matcher(subscription, self._options)
+        begin = partial(_Matcher, subscription, self._options)
+        matcher = await self._questions.run(subscription.tenant_id, begin)
         while True:
             remaining = await self._remaining(subscription)
-            chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
+            work = partial(matcher.chunk, self._store, remaining)
+            chunk = await self._questions.run(subscription.tenant_id, work)
             position = matcher.position or 0
-            replay = StoreReplay(matcher.member, chunk.deliveries, position, chunk.replay_next, matcher.end)
+            replay = StoreReplay(
+                matcher.member, chunk.deliveries, position, chunk.replay_next, matcher.end, errors=chunk.errors
+            )
             if not await self._write(replay):
                 return False
             if chunk.replay_next is None:
@@ -221,11 +231,10 @@ class Replays:
 
     async def _follow(self, subscription: StoredSubscription) -> None:
         """Matches messages as they come, until the subscription changes."""
-        loop, thread = asyncio.get_running_loop(), self._evaluations.thread
+        tenant_id, thread = subscription.tenant_id, self._evaluations.thread
         pauses = await self._in_thread(lambda: self._store.pauses(subscription.id))
-        follower = await loop.run_in_executor(
-            thread, ExternalQueryRunner, subscription, self._options, self._evaluations, pauses
-        )
+        begin = partial(ExternalQueryRunner, subscription, self._options, self._evaluations, pauses)
+        follower = await thread.run(tenant_id, begin)
         while not (follower.is_over and follower.position == follower.stored_at):
             await self._news_from(follower)
             if subscription.id in self._outdated:
@@ -233,7 +242,7 @@ class Replays:
                 self._outdated.discard(subscription.id)
                 return
             remaining = await self._remaining(subscription)
-            await loop.run_in_executor(thread, follower.step, self._store, remaining)
+            await thread.run(tenant_id, partial(follower.step, self._store, remaining))
             if follower.is_report_due:
                 come_to = follower.position
                 replay = StoreReplay(
@@ -295,24 +304,40 @@ class _Matcher:
         self._population = TenantPopulation(options.limits)
         for _, error in self._population.add([self.member]):
             raise error
+        self._read: list[StoredMessage] = []
+        """Messages that were read and are to be matched next."""
 
     def chunk(self, store: Store, most: int) -> _Chunk:
-        """Returns the deliveries and errors of the next messages, at most so many."""
-        position, end, most = self.position or 0, self.end or 0, min(most, CHUNK_MESSAGES)
-        result = store.messages(self.member.tenant_id, after=position - 1, up_to=end, limit=most, bytes_max=CHUNK_BYTES)
-        deliveries = self._match(result) if result else []
-        # Size may bound the number of messages: only an empty range ends the replay.
-        more = bool(result) and result[-1].seq < end
-        return _Chunk(deliveries, result[-1].seq + 1 if more else None)
+        """Returns the deliveries and errors of the next messages, at most so many, and not for long."""
+        end = self.end or 0
+        if not self._read:
+            after = (self.position or 0) - 1
+            self._read = store.messages(
+                self.member.tenant_id, after=after, up_to=end, limit=CHUNK_MESSAGES, bytes_max=CHUNK_BYTES
+            )
+        result = _Chunk([], [], None)
+        until, step, seq = time.monotonic() + STEP_SECONDS, 1, end
+        while self._read and most > 0 and (step == 1 or time.monotonic() < until):
+            count = min(step, most)
+            some, self._read = self._read[:count], self._read[count:]
+            self._match(some, result)
+            seq, most, step = some[-1].seq, most - count, 2 * step
+        # Size may bound the number of messages read: only an empty range ends the replay.
+        result.replay_next = seq + 1 if seq < end else None
+        return result
 
-    def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
+    def _match(self, messages: Sequence[StoredMessage], result: _Chunk) -> None:
         outcomes = self._population.match([message.with_ids for message in messages])
-        deliveries = []
+        now = time.time()
         for message, outcome in zip(messages, outcomes, strict=True):
+            reasons = [failure.reason for failure in outcome.undecided]
             if outcome.error is not None:
-                logger.warning("message %d cannot be replayed: %s", message.seq, outcome.error)
-            for failure in outcome.undecided:
-                logger.warning("message %d cannot be replayed for %d: %s", message.seq, self.member.id, failure.reason)
+                reasons.append(str(outcome.error))
             payloads = outcome.payloads or [None] * len(outcome.slots)
-            deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
-        return deliveries
+            result.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
+            for reason in reasons:
+                last = result.errors[-1] if result.errors else None
+                if last is not None and last.reason == reason:
+                    result.errors[-1] = replace(last, count=last.count + 1)
+                else:
+                    result.errors.append(ErrorRecord(self.member.id, now, reason, message.seq))

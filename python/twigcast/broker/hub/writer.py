@@ -1,5 +1,8 @@
 """The one thread that changes the store: takes the waiting operations, commits them together, informs the event loop.
 
+It only records: what the engine says of messages is found before (:mod:`~twigcast.broker.hub.sequencer`). A thread that
+has evaluated messages may carry out a group in its place: to wake another thread would take as long as the commit.
+
 While one commit runs the next group gathers, so groups grow with the load by themselves and a single message does not
 wait. When the store fails, all operations of the group fail, and the engine is restored. Since a commit may have
 happened although it was reported as failed, the subscriptions concerned are compared with the store before the
@@ -11,15 +14,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import cast
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.hub.commit import CommitGroup, CommitResult, Operation, PublishedMessage
+from twigcast.broker.hub.commit import CommitGroup, CommitResult, FailureRecords, Operation, PublishedMessage
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish, publish
 from twigcast.broker.metrics import Metrics
@@ -44,10 +48,11 @@ _delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple
 
 @dataclass(eq=False)
 class Writer:
-    """The writing thread, which alone uses the engine after the start.
+    """The writing thread, and who works in its place: one at a time changes store and engine after the start.
 
-    ``live`` are the queues with readers, owned by the event loop; ``hand_over`` is called in this thread with the
-    result of each group.
+    ``live`` are the queues with readers, owned by the event loop. In this thread, ``begun`` is called with the
+    operations of each group before they are carried out, ``finished`` after their commit or their failure, and then
+    ``hand_over`` with the result.
     """
 
     _store: Store
@@ -56,10 +61,17 @@ class Writer:
     _metrics: Metrics
     _live: Container[int]
     _hand_over: Callable[[CommitResult], None]
-    _waiting: SimpleQueue[Operation | None] = field(init=False, default_factory=SimpleQueue)
+    _begun: Callable[[Sequence[Operation]], None]
+    _finished: Callable[[Sequence[Operation]], None]
+    _waiting: deque[Operation] = field(init=False, default_factory=deque)
+    _calls: SimpleQueue[bool] = field(init=False, default_factory=SimpleQueue)
+    """Calls to the writing thread to look for what waits; the last one is false."""
+    _at_work: threading.Lock = field(init=False, default_factory=threading.Lock)
+    """Held by the thread that carries out a group."""
     _remaining_by_queue: dict[int, int] = field(init=False, default_factory=dict)
     _full_queues: dict[int, float] = field(init=False, default_factory=dict)
     _seeks: dict[int, int] = field(init=False, default_factory=dict)
+    _failure_records: dict[int, FailureRecords] = field(init=False, default_factory=dict)
     _doubtful: dict[int, RegisteredSubscription] = field(init=False, default_factory=dict)
     """Subscriptions of which store and engine may differ since a commit failed."""
     _incomplete: bool = field(init=False, default=False)
@@ -83,38 +95,66 @@ class Writer:
 
     def submit(self, operation: Operation) -> None:
         """Submits an operation, which runs after those before it."""
-        self._waiting.put(operation)
+        self._waiting.append(operation)
+        self._calls.put(True)
+
+    def leave(self, operation: Operation) -> None:
+        """Submits an operation, which runs when the thread that calls this calls :meth:`help`, or before."""
+        self._waiting.append(operation)
+
+    def call(self) -> None:
+        """Lets the writing thread look for what was left."""
+        self._calls.put(True)
+
+    def help(self) -> None:
+        """Carries out the next group in the place of the writing thread, unless that is at work.
+
+        So a thread that has evaluated messages stores them without waking another one.
+        """
+        if self._waiting:
+            self._try_next()
 
     def stop(self) -> None:
         """Carries out the waiting operations and ends; blocks."""
-        self._waiting.put(None)
+        self._calls.put(False)
         self._thread.join()
 
     # Groups
 
     def _run(self) -> None:
-        running = True
-        while running:
-            operations, running = self._take()
-            if operations:
-                self._hand_over(self._carry_out(operations))
+        while self._calls.get():
+            self._try_next()
+        while self._waiting:
+            self._try_next()
 
-    def _take(self) -> tuple[list[Operation], bool]:
-        """Returns the next group, waiting for its first operation, and whether there will be more."""
-        operation = self._waiting.get()
+    def _try_next(self) -> None:
+        """Carries out one group, unless a thread is at work; then, or if more waits, the writing thread goes on."""
+        if not self._at_work.acquire(blocking=False):
+            # Whoever is at work looks for what waits once it is not any more.
+            return
+        try:
+            if operations := self._take():
+                self._begun(operations)
+                result = self._carry_out(operations)
+                self._finished(operations)
+                self._hand_over(result)
+        finally:
+            self._at_work.release()
+        if self._waiting:
+            self._calls.put(True)
+
+    def _take(self) -> list[Operation]:
+        """Returns the next group."""
         operations: list[Operation] = []
         messages = size = 0
-        while operation is not None:
+        while self._waiting:
+            operation = self._waiting.popleft()
             operations.append(operation)
             messages += operation.messages
-            size += operation.size
+            size += operation.weight
             if messages >= self._options.group_messages_max or size >= self._options.group_bytes_max:
-                return operations, True
-            try:
-                operation = self._waiting.get_nowait()
-            except Empty:
-                return operations, True
-        return operations, False
+                break
+        return operations
 
     def _carry_out(self, operations: list[Operation]) -> CommitResult:
         """Commits operations, as many as succeed; returns the results for the event loop."""
@@ -136,6 +176,7 @@ class Writer:
                         self._remaining_by_queue,
                         self._seeks,
                         self._full_queues,
+                        self._failure_records,
                         CommitResult(operations),
                     )
                     for current in _in_order(remaining):
@@ -182,6 +223,8 @@ class Writer:
                 continue
             for _, error in population.add([existing]):
                 logger.error("the stored subscription %d is refused by the engine: %s", existing.id, error)
+        for tenant_id in {member.tenant_id for member in self._doubtful.values()}:
+            self._population.of(tenant_id).must_evaluate_again()
         self._doubtful.clear()
 
     # After the commit

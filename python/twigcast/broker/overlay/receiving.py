@@ -11,17 +11,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 from twigcast.broker.errors import QueueFull, StoreUnavailable
 from twigcast.broker.hub.commit import CommitGroup, Operation
-from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
-from twigcast.broker.hub.publishing import Name, PublishRun, StoredForm, at_indices
-from twigcast.broker.model import Accepted, Origin, StoredMessage, Submission
+from twigcast.broker.hub.evaluation import (
+    EvaluatedMessage,
+    EvaluatedOperation,
+    PreparedMessage,
+    StoredForm,
+    up_to_date,
+)
+from twigcast.broker.hub.population import Evaluation, TenantPopulation
+from twigcast.broker.hub.publishing import Name, PublishRun
+from twigcast.broker.model import Accepted, Origin, Submission, Tenant
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
+from twigcast.limits import Limits
 from twigcast.overlay.errors import WireError
 from twigcast.overlay.onyx.content.projection import Projection, covers, part_of, read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
@@ -49,8 +57,6 @@ class _Received(Submission):
     reduced: str = field(default="", kw_only=True)
     """The part to which the message is reduced (see :mod:`twigcast.overlay.onyx.content.projection`); empty: the
     message is whole."""
-    refusal: RejectedMessage | None = field(kw_only=True, default=None)
-    """Why its body cannot be read in the form in which it came."""
 
 
 @dataclass(slots=True)
@@ -69,38 +75,37 @@ class ReceiveCounts:
 
 
 @dataclass(eq=False)
-class StoreReceived(Operation):
+class StoreReceived(EvaluatedOperation):
     """The storing of messages of other brokers, in the order of their arrival, with the horizons of their roots."""
 
-    received: Sequence[OverlayMessage]
+    received: Sequence[tuple[int, OverlayMessage]]
+    """The messages, each with its tenant."""
     horizons: dict[int, int]
     clock: Callable[[], float]
     bodies: Bodies
 
+    def __post_init__(self) -> None:
+        self.message_tenants = [tenant_id for tenant_id, _ in self.received]
+        self.tenant_ids = tuple(dict.fromkeys(self.message_tenants))
+        self.size = sum(len(message.body) for _, message in self.received)
+
     def apply(self, group: CommitGroup) -> None:
         """Stores the messages that a subscription matches, and the horizons."""
-        numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
-        submissions = [
-            submission
-            for message in self.received
-            if message.scope in numbers
-            and (submission := self._submission(message, numbers[message.scope], group)) is not None
-        ]
-        reception = _Reception(submissions, group)
-        reception.counts.unwanted = len(self.received) - len(submissions)
-        if submissions:
-            reception.run()
+        if self.failure is not None:
+            raise self.failure
+        reception = _Reception(up_to_date(self, group.population, group.options.limits), group)
+        reception.run()
         if self.horizons:
             group.transaction.set_horizons(self.horizons, at=self.clock())
         self.result = reception.counts
 
-    def _submission(self, message: OverlayMessage, tenant_id: int, group: CommitGroup) -> _Received | None:
+    def prepared(self, index: int, population: TenantPopulation, limits: Limits) -> PreparedMessage | None:
         """Returns a message as text, or `None` if no subscription matches its element stream."""
+        tenant_id, message = self.received[index]
         body, refusal = message.body, None
         if message.form != TEXT:
             try:
                 opened = self.bodies.opened(message)
-                population = group.population.of(tenant_id)
                 may_be_unwanted = opened.is_stream and not population.followers
                 if may_be_unwanted and not population.matches_stream(opened.body, opened.dictionary):
                     return None
@@ -110,27 +115,23 @@ class StoreReceived(Operation):
             except WireError as error:
                 refusal = MalformedMessage(1, 1, str(error))
         origin = Origin(message.root, message.number, message.path)
-        return _Received(
-            tenant_id, body, message.source, message.message_id, origin=origin, reduced=message.reduced, refusal=refusal
+        submission = _Received(
+            tenant_id, body, message.source, message.message_id, origin=origin, reduced=message.reduced
         )
+        if refusal is not None:
+            return PreparedMessage(submission, error=refusal)
+        return PreparedMessage.of(submission, limits.message_bytes_max)
 
 
 class _Reception(PublishRun):
     """A publish run for received messages: stores only matching ones, and does not send them to the overlay again."""
 
-    def __init__(self, submissions: Sequence[_Received], group: CommitGroup) -> None:
-        super().__init__(submissions, group)
-        self.counts = ReceiveCounts()
+    def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup) -> None:
+        super().__init__(messages, group)
+        self.counts = ReceiveCounts(unwanted=sum(message.submission is None for message in messages))
         self._origins: list[tuple[int, Origin]] = []
 
-    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, StoredForm], dict[int, MatchOutcome]]:
-        bodies, outcomes = super()._match(existing)
-        for position, submission in enumerate(self._submissions):
-            if isinstance(submission, _Received) and submission.refusal is not None:
-                outcomes[position] = MatchOutcome(error=submission.refusal)
-        return bodies, outcomes
-
-    def _refusals(self, outcomes: Mapping[int, MatchOutcome]) -> dict[int, QueueFull]:
+    def _refusals(self, existing: Container[Name]) -> dict[int, QueueFull]:
         # Its publisher has its answer already, from another broker.
         return {}
 
@@ -145,17 +146,17 @@ class _Reception(PublishRun):
         self.counts.refused += 1
         return super()._reject(submission, error)
 
-    def _accept(self, submission: Submission, body: StoredForm, outcome: MatchOutcome) -> Accepted:
+    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation) -> Accepted:
         assert isinstance(submission, _Received)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
-            outcome = _sufficing(outcome, submission.reduced, population)
+            evaluation = _sufficing(evaluation, submission.reduced, population)
         # External queries read stored messages, and use whole ones.
         has_external_queries = bool(population.followers) and not submission.reduced
-        if not (outcome.slots or outcome.undecided or has_external_queries or population.draining):
+        if not (evaluation.numbers or evaluation.undecided or has_external_queries or population.draining):
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
-        accepted = super()._accept(submission, body, outcome)
+        accepted = super()._accept(submission, form, evaluation)
         self._origins.append((accepted.seq, submission.origin))
         self.counts.stored += 1
         return accepted
@@ -168,11 +169,12 @@ class _Reception(PublishRun):
 class MessageReceiver:
     """Stores what arrives; lives in the overlay's thread.
 
-    ``submit`` passes an operation to the hub's writing thread, and the hub completes its future in ``hub_loop``.
+    ``submit`` passes an operation to the hub, which knows the ``tenants`` and completes its future in ``hub_loop``.
     ``stored`` receives horizons that are stored; ``set_reading`` is called with whether links are to be read.
     """
 
     _submit: Callable[[Operation], None]
+    _tenants: Callable[[], Mapping[int, Tenant]]
     hub_loop: asyncio.AbstractEventLoop
     _stored: Callable[[dict[int, int]], None]
     _set_reading: Callable[[bool], None]
@@ -255,6 +257,22 @@ class MessageReceiver:
         self._stored(horizons)
 
     async def _do(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
+        """Stores messages, those of each tenant by themselves, and then the horizons if there are several tenants.
+
+        So tenants do not wait for each other. After a crash, messages without a horizon are requested again, and known.
+        """
+        by_scope: dict[str, list[OverlayMessage]] = {}
+        for message in messages:
+            by_scope.setdefault(message.scope, []).append(message)
+        if len(by_scope) <= 1:
+            return await self._do_for_one(messages, horizons)
+        counts = ReceiveCounts()
+        for more in await asyncio.gather(*(self._do_for_one(some, {}) for some in by_scope.values())):
+            _sum(counts, more)
+        _sum(counts, await self._do_for_one([], horizons))
+        return counts
+
+    async def _do_for_one(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
         try:
             return await self._ask(messages, horizons)
         except StoreUnavailable:
@@ -264,8 +282,8 @@ class MessageReceiver:
                 # One of them is at fault; the others are stored without it.
                 counts = ReceiveCounts()
                 for message in messages:
-                    _sum(counts, await self._do([message], {}))
-                _sum(counts, await self._do([], horizons))
+                    _sum(counts, await self._do_for_one([message], {}))
+                _sum(counts, await self._do_for_one([], horizons))
                 return counts
             if not messages:
                 raise StoreUnavailable(str(error)) from error
@@ -282,8 +300,12 @@ class MessageReceiver:
 
         theirs: Future[Any] = Future(loop=self.hub_loop)
         theirs.add_done_callback(pass_back)
-        self._submit(StoreReceived(messages, horizons, self._clock, self._bodies, future=theirs))
-        return await answer
+        numbers = {tenant.name: tenant.id for tenant in self._tenants().values()}
+        known = [(numbers[message.scope], message) for message in messages if message.scope in numbers]
+        self._submit(StoreReceived(known, horizons, self._clock, self._bodies, future=theirs))
+        counts = await answer
+        counts.unwanted += len(messages) - len(known)
+        return counts
 
 
 def _size(request: StoreRequested) -> int:
@@ -305,8 +327,8 @@ def _sum(counts: ReceiveCounts, more: ReceiveCounts) -> None:
         setattr(counts, name, getattr(counts, name) + getattr(more, name))
 
 
-def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation) -> MatchOutcome:
-    """Returns an outcome without the subscriptions for which the part of a reduced message does not suffice.
+def _sufficing(evaluation: Evaluation, reduced: str, population: TenantPopulation) -> Evaluation:
+    """Returns an evaluation without the subscriptions for which the part of a reduced message does not suffice.
 
     The node requests the whole message where a part does not suffice for a subscription that it knows. The ones left
     out are newer, so they need not get a message that was accepted before.
@@ -321,9 +343,7 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
         used = None if query.params else _part(query.query, tuple(query.namespaces.items()), query.dialect)
         return part is not None and covers(part, used)
 
-    positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
-    undecided = [one for one in outcome.undecided if suffices(int(one.key))]
-    return at_indices(replace(outcome, undecided=undecided), positions)
+    return evaluation.among(suffices)
 
 
 @lru_cache(10_000)

@@ -154,7 +154,15 @@ class Overlay(CommitListener):
             bodies=bodies,
             forms=settings.forms,
         )
-        receiver = MessageReceiver(self._broker.submit, hub_loop, self._stored, driver.read, time.time, bodies)
+        receiver = MessageReceiver(
+            self._broker.submit,
+            lambda: self._broker.tenants,
+            hub_loop,
+            self._stored,
+            driver.read,
+            time.time,
+            bodies,
+        )
         inside = self._inside = _Inside(
             node,
             driver,
