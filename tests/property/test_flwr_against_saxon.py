@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.canonical import expanded
-from tests.flwr_generator import NAMESPACES, QueryMaker, message
+from tests.flwr_generator import NAMESPACES, LaterQueryMaker, QueryMaker, message
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
 
@@ -60,14 +60,15 @@ def saxon() -> Saxon:
     return _oracle()
 
 
-def test_results_are_those_of_saxon(saxon: Saxon) -> None:
+@pytest.mark.parametrize("maker", [QueryMaker, LaterQueryMaker])
+def test_results_are_those_of_saxon(saxon: Saxon, maker: type[QueryMaker]) -> None:
     first = int(os.environ.get("FLWR_SEED", "1"))
     delivered = 0
     for seed in range(first, first + QUERIES // QUERIES_PER_MESSAGE):
         random = Random(seed)
         xml = message(random)
         for number in range(QUERIES_PER_MESSAGE):
-            query = QueryMaker(random).query()
+            query = maker(random).query()
             reported = f"FLWR_SEED={seed}, query {number}: {query.text}\non {xml}"
             subscriptions = SubscriptionSet(namespaces=NAMESPACES)
             subscriptions.add("q", query.text)

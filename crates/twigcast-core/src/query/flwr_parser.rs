@@ -153,6 +153,7 @@ impl<'a> Parser<'a, '_> {
             TokenKind::Name => {
                 let word = &lookahead.text[token.start..token.end];
                 matches!((word, lookahead.peek()), ("for" | "let", b'$') | ("if", b'('))
+                    || Self::is_computed(word, lookahead)
             }
             _ => false,
         };

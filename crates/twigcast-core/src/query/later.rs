@@ -167,8 +167,8 @@ impl<'a> Parser<'a, '_> {
         self.leave();
         let is_condition = |expr: &Expr| expr.static_type(&self.variable_types) == ExprType::Boolean;
         if !is_condition(&holds) || !is_condition(&fails) {
-            let message = "`if` chooses between conditions here; write exists(a) for a path, or use \
-                           dialect=\"xquery\""
+            let message = "`if` chooses between conditions here; compare in each branch, as in if (a) then b = 1 else \
+                           c = 1, write exists(b) to ask for a path, or use dialect=\"xquery\""
                 .into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
