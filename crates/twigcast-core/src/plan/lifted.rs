@@ -40,8 +40,7 @@ fn lift_all(list: &mut [Expr]) -> bool {
 fn lift_last_step(path: &mut Path) -> bool {
     let from_root = path.start == PathStart::Root && path.steps.len() == 2;
     let [.., element, attribute] = path.steps.as_mut_slice() else { return false };
-    let is_named =
-        attribute.axis == Axis::Attribute && matches!(attribute.test, NodeTest::Name(NameTest::Name(_)));
+    let is_named = attribute.axis == Axis::Attribute && matches!(attribute.test, NodeTest::Name(NameTest::Name(_)));
     if !is_named || attribute.predicates.is_empty() || attribute.predicates.iter().any(is_positional) {
         return false;
     }
