@@ -130,8 +130,7 @@ def test_numbers_may_have_exponents(client: Client) -> None:
     assert client.publish(planet).matches == 2
     assert [one.matches for one in client.explain(heavy, xml=planet, numbers="xs:double")] == [True]
     assert [one.matches for one in client.explain(heavy, xml=planet)] == [False]
-    assert client.check("sum(//v) > 1").valid
-    assert not client.check("sum(//v) > 1", numbers="xs:double").valid
+    assert "xs:double" in str(client.check(heavy, numbers="xs:double").normal_form)
     with pytest.raises(Invalid, match="numbers='xs:double' is for the dialect 'xpath'"):
         client.subscribe("wrong", heavy, dialect="legacy", numbers="xs:double")
 

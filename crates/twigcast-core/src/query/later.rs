@@ -365,6 +365,10 @@ impl Parser<'_, '_> {
         let compiled = Pattern::new(&text, &flags).and_then(|pattern| match function {
             Function::Matches => Ok(pattern),
             _ if pattern.is_match("") => Err("it matches the empty text, which there is everywhere".into()),
+            _ if pattern.looks_far() => Err("one of its alternatives may read all the rest of a text before another one is \
+                                             taken, at each match, which is no linear time; put the alternatives into a \
+                                             class, as in [,;], or use dialect=\"xquery\""
+                .into()),
             Function::Replace => pattern.with_replacement(&replacement),
             _ => Ok(pattern),
         });

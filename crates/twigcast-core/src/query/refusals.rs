@@ -192,6 +192,9 @@ impl Parser<'_, '_> {
                 let word = if before == "any" { "some" } else { "every" };
                 format!("write {word} $x in a satisfies $x = 1")
             }
+            (TokenKind::Name, TokenKind::Name) if before == "for" && matches!(text, "tumbling" | "sliding") => {
+                "windows are not supported; use dialect=\"xquery\"".into()
+            }
             (TokenKind::Name, TokenKind::Name) if self.begins_like_sql() => {
                 "queries are no SQL; write a path with a predicate, as in //alert[event = 'Flood']".into()
             }
