@@ -208,7 +208,7 @@ pub(crate) fn instead_of_symbol(rest: &str) -> Option<(&'static str, &'static st
             "!",
             "write not(...) for `not`, `!=` for `not equal`; `!` stands between nodes and what is made of each, as in a ! (b * c)",
         ),
-        ("%", "the rest of a division is `mod`; a share is written as a number, such as 0.1"),
+        ("%", "write `mod` for the rest of a division, and a number such as 0.1 for a share"),
         ("~", "write matches(a, 'pattern')"),
         ("\\", "steps are separated by `/`"),
         ("\u{201C}", "write straight quotes"),

@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 1 << 20;
 /// each of them is a place that is kept for each character of a text.
 const WRITTEN_OUT_MAX: usize = 1_000;
 /// Places that are kept in the time of a look-up in an automaton.
-const PLACES_PER_LOOKUP: usize = 8;
+const PLACES_PER_LOOKUP: usize = 2;
 /// The most texts of which a pattern needs one.
 const REQUIRED_MAX: usize = 32;
 const NAME_START: &str = ":A-Z_a-z\\u{C0}-\\u{D6}\\u{D8}-\\u{F6}\\u{F8}-\\u{2FF}\\u{370}-\\u{37D}\\u{37F}-\\u{1FFF}\
