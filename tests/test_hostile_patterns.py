@@ -1,4 +1,4 @@
-"""Regular expressions that are meant to take long, or much memory: refused with a sentence, or evaluated in linear time."""
+"""Regular expressions that are meant to take long, or much memory: refused with a sentence, or in linear time."""
 
 from __future__ import annotations
 

@@ -483,8 +483,10 @@ impl<'a> Parser<'a, '_> {
                     "namespaces are given beside the query, as in namespaces={\"p\": \"urn:...\"}"
                 } else if word == "xquery" {
                     "leave it out: a query is one For-Where-Return expression"
-                } else {
+                } else if word == "declare" {
                     "a query is one For-Where-Return expression: write let $x := ..., or use dialect=\"xquery\""
+                } else {
+                    "a query is one For-Where-Return expression"
                 };
                 format!("`{word} {next_text}` is not supported; {hint}")
             }

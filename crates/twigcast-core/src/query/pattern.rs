@@ -81,7 +81,9 @@ impl Pattern {
     /// Returns a pattern, compiled; the error says what is wrong with it.
     pub fn new(text: &str, flags: &str) -> Result<Self, String> {
         if let Some(flag) = flags.chars().find(|flag| !"isxq".contains(*flag)) {
-            return Err(format!("there is no flag `{flag}` here; the flags are i, s, x and q"));
+            return Err(format!(
+                "there is no flag `{flag}` here; the flags are i, s, x and q, and those of XPath in dialect=\"xquery\""
+            ));
         }
         let has = |flag| flags.contains(flag);
         let ignores_case = has('i');
@@ -385,7 +387,9 @@ impl Translator<'_> {
             'C' => self.out.push_str(&format!("[^{NAME_START}{NAME_MORE}]")),
             'p' | 'P' => self.category(c, in_class)?,
             '0'..='9' => {
-                return Err(format!("`\\{c}` refers back to a group, which linear time does not allow"));
+                return Err(format!(
+                    "`\\{c}` refers back to a group, which linear time does not allow; use dialect=\"xquery\""
+                ));
             }
             other => return Err(format!("there is no escape `\\{other}`")),
         }
