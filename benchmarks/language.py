@@ -155,7 +155,7 @@ def _sku(chance: random.Random) -> str:
     return f"S{chance.randrange(8_000):05d}"
 
 
-NAMED = {
+NAMED: dict[str, tuple[str, Kind]] = {
     "alerts": ("info/area/name", lambda r: f"District {r.randrange(900)}"),
     "orders": ("lines/line/@sku", _sku),
     "news": ("head/by/person", lambda r: f"Writer {r.randrange(700)}"),

@@ -64,7 +64,7 @@ def test_many_places_count_in_the_budget_of_a_message() -> None:
     # No automaton of a bounded size keeps where each of the last 900 letters began.
     heavy, light = "//t[matches(., '[xw]*x[xw]{900}z')]", "//t[matches(., '[xw]*x[xw]+z')]"
     subscriptions = SubscriptionSet(
-        [("heavy", heavy), ("light", light)], limits=Limits(query_visits_max=1_000_000, message_visits_max=0)
+        [("heavy", heavy), ("light", light)], limits=Limits(query_visits_max=1_000_000, message_visits_max=1_000_000)
     )
     match = subscriptions.match(f"<m><t>{'xw' * 10_000}yz</t></m>")
     assert [one.key for one in match.undecided] == ["heavy"]

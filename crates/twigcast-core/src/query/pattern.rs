@@ -81,9 +81,8 @@ impl Pattern {
     /// Returns a pattern, compiled; the error says what is wrong with it.
     pub fn new(text: &str, flags: &str) -> Result<Self, String> {
         if let Some(flag) = flags.chars().find(|flag| !"isxq".contains(*flag)) {
-            return Err(format!(
-                "there is no flag `{flag}` here; the flags are i, s, x and q, and those of XPath in dialect=\"xquery\""
-            ));
+            let hint = if flag == 'm' { "; use dialect=\"xquery\" for lines" } else { "" };
+            return Err(format!("there is no flag `{flag}` here; the flags are i, s, x and q{hint}"));
         }
         let has = |flag| flags.contains(flag);
         let ignores_case = has('i');
