@@ -373,7 +373,7 @@ def test_ctrl_c_ends_it_quietly(desk: Path) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=1)
                 break
-        out, errors = process.communicate(timeout=5)
+        out, errors = process.communicate(timeout=30)
     assert (process.returncode, out, errors) == (130, b"", b"")
 
 
