@@ -13,11 +13,55 @@ pub(crate) fn arguments(count: usize) -> String {
     }
 }
 
-/// Returns the XPath 1.0 way of saying what a function of a later version (or of XSLT) says. `None`: no function we
+/// Functions that only a processor of XQuery has.
+const FOR_SAXON: [&str; 30] = [
+    "codepoints-to-string",
+    "string-to-codepoints",
+    "normalize-unicode",
+    "encode-for-uri",
+    "iri-to-uri",
+    "escape-html-uri",
+    "nilled",
+    "filter",
+    "for-each",
+    "for-each-pair",
+    "fold-left",
+    "fold-right",
+    "apply",
+    "innermost",
+    "outermost",
+    "path",
+    "in-scope-prefixes",
+    "namespace-uri-for-prefix",
+    "insert-before",
+    "remove",
+    "unordered",
+    "format-integer",
+    "serialize",
+    "trace",
+    "error",
+    "parse-json",
+    "parse-ietf-date",
+    "resolve-uri",
+    "function-lookup",
+    "contains-key",
+];
+
+/// Returns what to write instead of a function of a later version of XPath, of XSLT or of another language. `None`: no function we
 /// know of.
 pub(crate) fn later_function(name: &str) -> Option<&'static str> {
     let local = name.strip_prefix("fn:").unwrap_or(name);
-    Some(match local {
+    let is_for_saxon =
+        FOR_SAXON.contains(&local) || ["math:", "map:", "array:"].iter().any(|prefix| name.starts_with(prefix));
+    if is_for_saxon {
+        return Some("use dialect=\"xquery\"");
+    }
+    of_xpath(local).or_else(|| of_types(local)).or_else(|| of_other_languages(local))
+}
+
+/// Returns what to write instead of a function of XPath or XSLT.
+fn of_xpath(name: &str) -> Option<&'static str> {
+    Some(match name {
         "analyze-string" => "write tokenize(a, pattern) or replace(a, pattern, text), or use dialect=\"xquery\"",
         "data" => "write string(a) or number(a)",
         "compare" | "codepoint-equal" => "write a = b",
@@ -30,61 +74,14 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
         "one-or-more" | "has" | "has-children" | "hasChild" => "write exists(a)",
         "exactly-one" => "write count(a) = 1",
         "zero-or-one" => "write count(a) <= 1",
-        "isnull" | "is_null" | "isNull" | "isEmpty" | "is-empty" => "write empty(a)",
         "round-half-to-even" => "write round(a * 100) div 100, which rounds halves up, or use dialect=\"xquery\"",
         "contains-token" => "write tokenize(a) = 'word'",
         "subsequence" => "write (a)[position() = 1 to 3]",
         "reverse" => "count from the end: (a)[last()]",
         "sort" => "write min(a) or max(a) for the ends of an order, or use dialect=\"xquery\"",
-        "equals" | "equal" | "eq" => "write a = b",
-        "equalsIgnoreCase" | "equals-ignore-case" => "write lower-case(a) = 'text'",
-        "containsIgnoreCase" | "contains-ignore-case" | "icontains" => "write contains(lower-case(a), 'part')",
-        "toLowerCase" | "tolower" | "toLower" | "lower" | "LOWER" => "write lower-case(a)",
-        "toUpperCase" | "toupper" | "toUpper" | "upper" | "UPPER" => "write upper-case(a)",
-        "length" | "len" | "LEN" | "LENGTH" | "size" => "write string-length(a) for a text, count(a) for nodes",
-        "substr" | "mid" | "SUBSTR" => "write substring(a, 1, 3)",
-        "trim" | "TRIM" | "strip" => "write normalize-space(a)",
-        "split" => "write tokenize(a, ',')",
-        "indexOf" | "index_of" | "position-of" => "write contains(a, 'part')",
-        "regex" | "regexp" | "regexp_like" | "REGEXP_LIKE" | "match" | "like" | "LIKE" => "write matches(a, 'pattern')",
-        "year" | "YEAR" => "write year-from-date(xs:date(a))",
-        "month" | "MONTH" => "write month-from-date(xs:date(a))",
-        "day" | "DAY" => "write day-from-date(xs:date(a))",
         "base-uri" | "document-uri" | "static-base-uri" => {
             "a message has no address here; its elements and their names tell it"
         }
-        "random" | "rand" | "random-number-generator" => "a query is data: it answers alike each time",
-        "function" => "functions cannot be defined here; use dialect=\"xquery\"",
-        "codepoints-to-string"
-        | "string-to-codepoints"
-        | "normalize-unicode"
-        | "encode-for-uri"
-        | "iri-to-uri"
-        | "escape-html-uri"
-        | "nilled"
-        | "filter"
-        | "for-each"
-        | "for-each-pair"
-        | "fold-left"
-        | "fold-right"
-        | "apply"
-        | "innermost"
-        | "outermost"
-        | "path"
-        | "in-scope-prefixes"
-        | "namespace-uri-for-prefix"
-        | "insert-before"
-        | "remove"
-        | "unordered"
-        | "format-integer"
-        | "serialize"
-        | "trace"
-        | "error"
-        | "parse-json"
-        | "parse-ietf-date"
-        | "resolve-uri"
-        | "function-lookup"
-        | "contains-key" => "use dialect=\"xquery\"",
         "if" => "put the whole expression in parentheses: (if (a) then b else c)",
         "some" | "every" => "a variable follows the word: some $x in a satisfies $x = 1",
         "for" | "let" => "a For-Where-Return query starts with the word and a variable: for $x in /a return $x",
@@ -103,12 +100,27 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
         "attribute" => "write @* or @name",
         "item" | "document-node" | "schema-element" => "write node()",
         "element-with-id" | "idref" => "write //*[@id = 'x']",
+        _ => return None,
+    })
+}
+
+/// Returns what to write instead of a function with a type, a date or a version.
+fn of_types(name: &str) -> Option<&'static str> {
+    Some(match name {
         "xs:duration" => "write xs:dayTimeDuration or xs:yearMonthDuration",
         "xs:string" | "xs:normalizedString" | "xs:token" | "xs:anyURI" | "xs:untypedAtomic" => "write string(a)",
         "xs:boolean" => "write a = ('true', '1')",
         "xs:float" => "write xs:double(a)",
         "xs:dateTimeStamp" => "write xs:dateTime(a)",
         "dateTime" => "write xs:dateTime(concat(a, 'T', b)) for a date and a time",
+        "xs:int"
+        | "xs:long"
+        | "xs:short"
+        | "xs:byte"
+        | "xs:nonNegativeInteger"
+        | "xs:positiveInteger"
+        | "xs:unsignedInt"
+        | "xs:unsignedLong" => "write xs:integer(a)",
         "implicit-timezone" | "timezone-from-dateTime" | "timezone-from-date" | "timezone-from-time" => {
             "dates and times are compared across offsets; one without is of UTC"
         }
@@ -122,19 +134,34 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
             "write @a = xs:QName('prefix:name') to compare names"
         }
         "version" | "version-compare" | "compare-versions" => "write twig:version(a) < twig:version('2.17.1')",
-        "xs:int"
-        | "xs:long"
-        | "xs:short"
-        | "xs:byte"
-        | "xs:nonNegativeInteger"
-        | "xs:positiveInteger"
-        | "xs:unsignedInt"
-        | "xs:unsignedLong" => "write xs:integer(a)",
-        _ if ["math:", "map:", "array:"].iter().any(|prefix| name.starts_with(prefix)) => "use dialect=\"xquery\"",
         _ if name.starts_with("xs:") => {
             "of the types there are xs:double, xs:decimal, xs:integer, xs:dateTime, xs:date, xs:time, xs:dayTimeDuration, \
              xs:yearMonthDuration and xs:QName"
         }
+        _ => return None,
+    })
+}
+
+/// Returns what to write instead of a function of SQL or of a programming language.
+fn of_other_languages(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "isnull" | "is_null" | "isNull" | "isEmpty" | "is-empty" => "write empty(a)",
+        "equals" | "equal" | "eq" => "write a = b",
+        "equalsIgnoreCase" | "equals-ignore-case" => "write lower-case(a) = 'text'",
+        "containsIgnoreCase" | "contains-ignore-case" | "icontains" => "write contains(lower-case(a), 'part')",
+        "toLowerCase" | "tolower" | "toLower" | "lower" | "LOWER" => "write lower-case(a)",
+        "toUpperCase" | "toupper" | "toUpper" | "upper" | "UPPER" => "write upper-case(a)",
+        "length" | "len" | "LEN" | "LENGTH" | "size" => "write string-length(a) for a text, count(a) for nodes",
+        "substr" | "mid" | "SUBSTR" => "write substring(a, 1, 3)",
+        "trim" | "TRIM" | "strip" => "write normalize-space(a)",
+        "split" => "write tokenize(a, ',')",
+        "indexOf" | "index_of" | "position-of" => "write contains(a, 'part')",
+        "regex" | "regexp" | "regexp_like" | "REGEXP_LIKE" | "match" | "like" | "LIKE" => "write matches(a, 'pattern')",
+        "year" | "YEAR" => "write year-from-date(xs:date(a))",
+        "month" | "MONTH" => "write month-from-date(xs:date(a))",
+        "day" | "DAY" => "write day-from-date(xs:date(a))",
+        "random" | "rand" | "random-number-generator" => "a query is data: it answers alike each time",
+        "function" => "functions cannot be defined here; use dialect=\"xquery\"",
         _ => return None,
     })
 }
