@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,14 +15,19 @@ from benchmarks.filtering import warm_up
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from benchmarks.real_feeds import EVENTS, FEEDS, Kind
 from twigcast import SubscriptionSet
+from twigcast.registration import Dialect, Params
 
 COUNT = 10_000
+XQUERY_COUNT = 1_000
 MESSAGES = 300
 ROUNDS = 5
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTES = 365 * 24 * 60
 TARGET = 3.0
 """The most E that a construct may take."""
+
+XSI = "http://www.w3.org/2001/XMLSchema-instance"
+NAMESPACES = {"xsi": XSI, "k": "urn:kinds"}
 
 CLOSINGS = {"alerts": b"</alert>", "orders": b"</order>", "news": b"</item>"}
 
@@ -44,6 +50,8 @@ def _dated(feed: str) -> list[bytes]:
         minute = int((at - FIRST).total_seconds()) // 60
         said = f"<sent>{_written(at, chance)}</sent><minute>{minute}</minute><mass>{minute / 1000:.3e}</mass>"
         said += f"<version>{chance.randrange(30)}.{chance.randrange(30)}.{chance.randrange(30)}</version>"
+        kind = f"K{chance.randrange(5_000)}"
+        said += f"<typed xmlns:xsi='{XSI}' xmlns:t='urn:kinds' xsi:type='t:{kind}' plain='{kind}'/>"
         closing = CLOSINGS[feed]
         messages.append(message.removesuffix(closing) + said.encode() + closing)
     return messages
@@ -73,13 +81,19 @@ def _double_range(chance: random.Random) -> str:
     return f"/*[mass >= xs:double('{low:e}') and mass < xs:double('{high:e}')]"
 
 
+Spelling = Callable[[random.Random], str | tuple[str, Params]]
+"""Makes a query, or one with the values of its parameters."""
+
+
 @dataclass(frozen=True)
 class Construct:
     """A kind of condition in both spellings."""
 
     feeds: tuple[str, ...]
-    spelling: Kind
+    spelling: Spelling
     plain: Kind
+    count: int = COUNT
+    dialect: Dialect = "xpath"
 
 
 ALL = ("alerts", "orders", "news")
@@ -114,12 +128,87 @@ CONSTRUCTS: dict[str, Construct] = {
         lambda r: f"/*[version >= twig:version('29.{r.randrange(30)}.{r.randrange(30)}')]",
         lambda r: f"/*[minute > {363 * 1440 + r.randrange(2_880)}]",
     ),
+    "name": Construct(
+        ALL,
+        lambda r: f"/*/typed[@xsi:type = xs:QName('k:K{r.randrange(5_000)}')]",
+        lambda r: f"/*/typed[@plain = 'K{r.randrange(5_000)}']",
+    ),
     "any case": Construct(
         ("alerts",),
         lambda r: f"/alert/info[lower-case(event) = '{r.choice(EVENTS).lower()}'][severity = 'Minor']",
         lambda r: f"/alert/info[event = '{r.choice(EVENTS)}'][severity = 'Minor']",
     ),
+    "quantified": Construct(
+        ("orders",),
+        lambda r: f"some $l in /order/lines/line satisfies $l/@sku = '{_sku(r)}' and $l/qty > {r.randrange(50)}",
+        lambda r: f"/order/lines/line[@sku = '{_sku(r)}' and qty > {r.randrange(50)}]",
+    ),
+    "replace": Construct(
+        ("news",),
+        lambda r: f"/item[replace(head/date, '[^0-9]', '') = '2026{r.randrange(1, 13):02d}{r.randrange(1, 29):02d}']",
+        lambda r: f"/item[translate(head/date, '-', '') = '2026{r.randrange(1, 13):02d}{r.randrange(1, 29):02d}']",
+    ),
 }
+
+
+def _sku(chance: random.Random) -> str:
+    return f"S{chance.randrange(8_000):05d}"
+
+
+NAMED: dict[str, tuple[str, Kind]] = {
+    "alerts": ("info/area/name", lambda r: f"District {r.randrange(900)}"),
+    "orders": ("lines/line/@sku", _sku),
+    "news": ("head/by/person", lambda r: f"Writer {r.randrange(700)}"),
+}
+"""What of a message holds one of many values, and such a value."""
+
+
+def _values(feed: str) -> dict[str, Construct]:
+    """Conditions on a value of a feed."""
+    path, value = NAMED[feed]
+
+    def several(r: random.Random) -> list[str]:
+        return [value(r) for _ in range(5)]
+
+    def listed(r: random.Random) -> str:
+        return f"/*[{path} = ({', '.join(repr(each) for each in several(r))})]"
+
+    def either(r: random.Random) -> str:
+        return f"/*[{' or '.join(f'{path} = {each!r}' for each in several(r))}]"
+
+    def equal(r: random.Random) -> str:
+        return f"/*[{path} = '{value(r)}']"
+
+    return {
+        "equal in any case": Construct((feed,), lambda r: f"/*/{path}[lower-case(.) = '{value(r).lower()}']", equal),
+        "list": Construct((feed,), listed, either),
+        "prefix": Construct(
+            (feed,),
+            lambda r: f"/*/{path}[matches(., '^{value(r)[:-1]}')]",
+            lambda r: f"/*/{path}[starts-with(., '{value(r)[:-1]}')]",
+        ),
+        "end": Construct(
+            (feed,),
+            lambda r: f"/*/{path}[ends-with(., '{value(r)[2:]}')]",
+            lambda r: f"/*/{path}[contains(., '{value(r)[2:]}')]",
+        ),
+        "parameter": Construct((feed,), lambda r: (f"/*[{path} = $value]", {"value": value(r)}), equal),
+        "list parameter": Construct((feed,), lambda r: (f"/*[{path} = $values]", {"values": several(r)}), either),
+        "dialect xquery": Construct((feed,), _mixed(feed), _mixed(feed), XQUERY_COUNT, "xquery"),
+    }
+
+
+def _mixed(feed: str) -> Kind:
+    """Native constructs of several kinds."""
+    path, value = NAMED[feed]
+    kinds: list[Kind] = [
+        _date_range,
+        lambda r: f"/*[{path} = ('{value(r)}', '{value(r)}')]",
+        lambda r: f"/*[matches({TEXTS[feed]}, '{_word(r)}')]",
+        lambda r: f"some $v in /*/{path} satisfies lower-case($v) = '{value(r).lower()}'",
+        lambda r: f"for $m in /* where $m/{path} = '{value(r)}' return <got>{{ $m/sent }}</got>",
+    ]
+    return lambda r: r.choice(kinds)(r)
 
 
 def _word(chance: random.Random) -> str:
@@ -131,7 +220,7 @@ def _words(feed: str) -> dict[str, Construct]:
     """Words in a text of a feed, by `matches` with a literal part."""
     text = TEXTS[feed]
 
-    def spelled(pattern: Callable[[random.Random], str], flags: str = "") -> Kind:
+    def spelled(pattern: Kind, flags: str = "") -> Kind:
         return lambda r: f"/*[matches({text}, '{pattern(r)}'{flags})]"
 
     def plain(r: random.Random) -> str:
@@ -143,25 +232,40 @@ def _words(feed: str) -> dict[str, Construct]:
         "whole word": Construct((feed,), spelled(lambda r: f"(^|\\s){_word(r)}(\\s|$)"), plain),
         "two words": Construct((feed,), spelled(lambda r: f"{_word(r)}.* {_word(r)}"), plain),
         "word in any case": Construct((feed,), spelled(lambda r: _word(r).upper(), ", 'i'"), plain),
+        "token": Construct(
+            (feed,),
+            lambda r: f"/*[tokenize({text}, ' ') = '{_word(r)}']",
+            lambda r: f"/*[contains(concat(' ', {text}, ' '), ' {_word(r)} ')]",
+        ),
     }
 
 
 def kinds() -> Iterator[tuple[str, str, Construct]]:
     """Each feed, the name of each kind of condition there, and the kind."""
     for feed in ALL:
-        for name, construct in {**CONSTRUCTS, **_words(feed)}.items():
+        for name, construct in {**CONSTRUCTS, **_values(feed), **_words(feed)}.items():
             if feed in construct.feeds:
                 yield feed, name, construct
 
 
-def _set(kind: Kind, seed: str) -> SubscriptionSet:
+def _set(spelling: Spelling, count: int, dialect: Dialect, seed: str) -> tuple[SubscriptionSet, float]:
+    """Returns subscriptions of a kind, and how many of them were added in a second."""
     chance = random.Random(seed)
-    subscriptions = SubscriptionSet()
+    made = [spelling(chance) for _ in range(count)]
+    rows = [
+        {"key": str(number), "query": one}
+        if isinstance(one, str)
+        else {"key": str(number), "query": one[0], "params": one[1]}
+        for number, one in enumerate(made)
+    ]
+    subscriptions = SubscriptionSet(namespaces=NAMESPACES, dialect=dialect)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        refused = subscriptions.add_many((str(number), kind(chance)) for number in range(COUNT)).refused
+        start = time.thread_time()
+        refused = subscriptions.add_many(rows).refused
+        seconds = time.thread_time() - start
     assert not refused, refused[0]
-    return subscriptions
+    return subscriptions, count / seconds
 
 
 def measure(only: str = "") -> list[Row]:
@@ -175,7 +279,11 @@ def measure(only: str = "") -> list[Row]:
 
 def _measured(feed: str, name: str, construct: Construct, messages: list[bytes]) -> Row:
     batch = pa.array(messages, pa.large_binary())
-    own, plain = (_set(kind, f"{feed} {name}") for kind in (construct.spelling, construct.plain))
+    seed, count = f"{feed} {name}", construct.count
+    own, added = _set(construct.spelling, count, construct.dialect, seed)
+    plain, plain_added = _set(construct.plain, count, "xpath", seed)
+    routes = {own.describe(str(number)).route for number in range(0, count, 50)}
+    assert "xquery" not in routes, f"{name}: Saxon would be measured"
     # Covers are chosen anew by what messages show.
     for _ in range(2):
         own.match_batch(batch), plain.match_batch(batch)
@@ -186,10 +294,13 @@ def _measured(feed: str, name: str, construct: Construct, messages: list[bytes])
     return {
         "feed": feed,
         "kind": name,
+        "queries": count,
         "matches": len(own.match_batch(batch).column("keys").flatten()) / len(messages),
         "plain_matches": len(plain.match_batch(batch).column("keys").flatten()) / len(messages),
         "E_us": expat,
         "us": micros,
         "E": micros / expat,
         "plain_E": of_plain / expat,
+        "added_per_s": added,
+        "plain_added_per_s": plain_added,
     }

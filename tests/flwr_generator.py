@@ -208,3 +208,118 @@ class QueryMaker:
         if kind < 0.7:
             return f"{{ {self._value(single)}, {self._value(single)} }}"
         return f"{{ {self._nodes(single, many)} }}"
+
+
+class LaterQueryMaker(QueryMaker):
+    """Makes queries of what XQuery adds to that: numbers of nodes, groups, values in turn, computed constructors."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self.values: list[str] = []
+
+    def _clauses(self, single: list[str], many: list[str]) -> tuple[str, list[str], list[str]]:
+        kind = self.random.random()
+        if kind < 0.3:
+            return self._numbered(single, many)
+        # Grouped variables would hold a node twice to Saxon where two clauses bind it twice.
+        if kind < 0.6 and not single:
+            return self._grouped()
+        if kind < 0.75 and not single:
+            return self._of_values()
+        return super()._clauses(single, many)
+
+    def _part(self, single: list[str], many: list[str], depth: int) -> str:
+        before = list(self.values)
+        part = super()._part(single, many, depth)
+        # In an element's text a computed constructor would be a part of that.
+        part = f"{{ {part} }}" if part.startswith("element ") else part
+        # What a nested `for` binds is not seen outside of it.
+        self.values = before
+        return part
+
+    def _numbered(self, single: list[str], many: list[str]) -> tuple[str, list[str], list[str]]:
+        variable, number = self._new(), self._new()
+        head = f"for {variable} at {number} in {self._nodes(single, many)}"
+        self.values.append(number)
+        single = [*single, variable]
+        if self.random.random() < 0.5:
+            head += f" where {number} {self.random.choice(('<', '=', '!='))} {self.random.randrange(1, 5)}"
+            head += self.random.choice(("", f" and {number} mod 2 = 1", f" or {self._condition(single, many, 1)}"))
+        if self.random.random() < 0.3:
+            head += f" order by {number} descending"
+        return head, single, many
+
+    def _grouped(self) -> tuple[str, list[str], list[str]]:
+        variable = self._new()
+        head = f"for {variable} in {self._nodes([], [])}"
+        if self.random.random() < 0.3:
+            head += f" where {self._condition([variable], [], 1)}"
+        key = self._new()
+        by = ("string({}/@k)", "{}/@k", "local-name({})", "count({}/*)", "lower-case({}/@n)", "exists({}/@k)")
+        head += f" group by {key} := {self.random.choice(by).format(variable)}"
+        member = f"{variable}[1]"
+        if self.random.random() < 0.4:
+            least = self.random.randrange(1, 4)
+            head += f" where count({variable}) {self.random.choice(('>', '=', '<='))} {least}"
+        # In which order groups come is up to each processor of XQuery.
+        size = self.random.choice(("", f"count({variable}) descending, "))
+        head += f" order by {size}{key}"
+        self.values.append(key)
+        return head, [member], [variable]
+
+    def _of_values(self) -> tuple[str, list[str], list[str]]:
+        variable, node = self._new(), self._new()
+        values = self.random.choice(
+            (
+                "distinct-values(//@k)",
+                "tokenize('y,x,10', ',')",
+                "tokenize((//@k)[1], ' ')",
+                "distinct-values(//*/name(.))",
+            )
+        )
+        head = f"for {variable} in {values}, {node} in //*[@k = {variable} or @n = {variable}]"
+        head += f" order by {variable}, count({node}/preceding::*) + count({node}/ancestor::*)"
+        self.values.append(variable)
+        return head, [node], []
+
+    def _value(self, single: list[str]) -> str:
+        random, node = self.random, self.random.choice(single)
+        if self.values and random.random() < 0.4:
+            value = random.choice(self.values)
+            return random.choice((value, f"string({value})", f"concat({value}, '!')"))
+        if random.random() < 0.5:
+            return super()._value(single)
+        return random.choice(
+            (
+                f"lower-case(string({node}/@k))",
+                f"string-join({node}/*/@n, '-')",
+                f"replace(string({node}/@k), '[xy]', '<$0>')",
+                f"string-join(tokenize(string({node}/@k), ' '), '|')",
+                f"count(distinct-values({node}//@n))",
+                f"{node}/@k || '+' || local-name({node})",
+                f"ends-with(string({node}/@k), 'y')",
+                f"string-join({node}/* ! local-name(.), ' ')",
+                f"(if ({node}/@k) then 'yes' else 'no')",
+            )
+        )
+
+    def _constructor(self, single: list[str], many: list[str], depth: int) -> str:
+        random = self.random
+        if random.random() < 0.4:
+            return super()._constructor(single, many, depth)
+        node = random.choice(single)
+        name = random.choice(("e", "{ 'e' }", f"{{ local-name({node}) }}", f"{{ concat('e', count({node}/*)) }}"))
+        content = []
+        if random.random() < 0.5:
+            content.append(
+                random.choice((f"attribute k {{ {node}/@k }}", f"attribute {{ 'n' }} {{ {self._value(single)} }}"))
+            )
+        for _ in range(random.randint(0, 3)):
+            kind = random.random()
+            if kind < 0.3:
+                content.append(f"text {{ {self._value(single)} }}")
+            elif kind < 0.6 and depth < 2:
+                content.append(self._constructor(single, many, depth + 1))
+            else:
+                content.append(self._value(single) if kind < 0.8 else self._nodes(single, many))
+        return f"element {name} {{ {', '.join(content)} }}"

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Final, cast
 
@@ -98,19 +99,23 @@ def checked_params(params: object) -> dict[str, ParameterValue]:
     for name, value in params.items():
         if not isinstance(name, str):
             raise TypeError(f"a name in params must be str, not {type(name).__name__}")
-        if name.startswith("$"):
-            raise InvalidContext(f"the name of a parameter is written without $: {name[1:]!r} for {name!r}")
-        if not _PREFIX.fullmatch(name):
-            raise InvalidContext(
-                f"the parameter {name!r} is no name, so no query could use it; choose a name such as kind"
-            )
-        if name in _OF_MESSAGE:
-            raise InvalidContext(f"${name} stands for the message; choose another name for the parameter")
+        _check_parameter_name(name)
         if isinstance(value, list | tuple | set | frozenset):
             values[name] = [_scalar(name, one) for one in value]
         else:
             values[name] = _scalar(name, value)
     return values
+
+
+@lru_cache(maxsize=1_024)
+def _check_parameter_name(name: str) -> None:
+    """Raises an error for a name that no query could give a parameter."""
+    if name.startswith("$"):
+        raise InvalidContext(f"the name of a parameter is written without $: {name[1:]!r} for {name!r}")
+    if not _PREFIX.fullmatch(name):
+        raise InvalidContext(f"the parameter {name!r} is no name, so no query could use it; choose a name such as kind")
+    if name in _OF_MESSAGE:
+        raise InvalidContext(f"${name} stands for the message; choose another name for the parameter")
 
 
 def _scalar(name: str, value: object) -> ParameterScalar:
@@ -190,13 +195,16 @@ def _with_near(reason: str, column: str, values: Mapping[Any, Any]) -> str:
 
 def similar_columns(columns: Iterable[object]) -> list[tuple[str, str]]:
     """Returns the names of columns that are not read, although they resemble one that would be; and that one."""
+    names = [column for column in columns if isinstance(column, str)]
+    unread = [column for column in names if column not in COLUMNS]
+    if not unread:
+        return []
     import difflib  # few programs need it, and all would wait for it when they start
 
-    names = [column for column in columns if isinstance(column, str)]
     result = []
-    for column in names:
+    for column in unread:
         near = difflib.get_close_matches(column.strip().lower(), COLUMNS, n=1, cutoff=0.75)
-        if column not in COLUMNS and near and near[0] not in names:
+        if near and near[0] not in names:
             result.append((column, near[0]))
     return result
 

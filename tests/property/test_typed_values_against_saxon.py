@@ -6,16 +6,19 @@ asked only after it has said that the text is one.
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
 from twigcast import SubscriptionSet
+from twigcast.registration import Dialect
 
 # What has no offset is of UTC; Saxon takes the zone of its machine.
 os.environ["TZ"] = "UTC"
@@ -243,9 +246,9 @@ def of_nodes(r: Random) -> tuple[str, str]:
     )
     constant = f"xs:{kind}('{r.choice(values)}')"
     operator = r.choice(("=", "!=", "<", "<=", ">", ">="))
-    # Saxon 12 takes the text NaN for greater than any number.
-    is_number = "[xs:double(.) = xs:double(.)]" if kind == "double" and operator != "!=" else ""
-    texts = f"({path})[. castable as xs:{kind}]{is_number}"
+    # Saxon 12 takes the text NaN for greater than any number, and -0 for less than 0, where it reads them by itself.
+    read = " ! xs:double(.)" if kind == "double" else ""
+    texts = f"(({path})[. castable as xs:{kind}]{read})"
     if r.random() < 0.3:
         return f"{constant} {operator} ({path})", f"{constant} {operator} {texts}"
     return f"({path}) {operator} {constant}", f"{texts} {operator} {constant}"
@@ -317,6 +320,25 @@ CONSTRUCTS: dict[str, Callable[[Random], tuple[str, str]]] = {
 """Conditions on an element, by what they are about: as they are here, and as Saxon is asked."""
 
 
+def of_doubles(r: Random) -> tuple[str, str]:
+    """A comparison of texts with a number in the dialect `doubles`, which reads them as XPath 3.1 does."""
+    number = r.choice(("4", "1000", "0.5", "-7.25", "-0.015"))
+    symbol = r.choice(("=", "!=", "<", "<=", ">", ">="))
+    path = r.choice(("@x", "x", "@n", "@x | @n"))
+    kind = r.random()
+    if kind < 0.5:
+        texts = f"(({path})[. castable as xs:double] ! xs:double(.))"
+        return f"({path}) {symbol} {number}", f"{texts} {symbol} xs:double({number})"
+    one, sign = r.choice(("@x", "@n")), r.choice("+-*")
+    ours, guard = f"{one} {sign} 2 {symbol} {number}", f"{one} castable as xs:double"
+    # Of a text that is no number these functions make NaN, as XPath 1.0 does.
+    if kind < 0.8 and symbol != "!=":
+        ours = f"{'abs' if kind < 0.7 else 'floor'}({one}) {symbol} {number}"
+    # Saxon 12 takes NaN for greater than any number.
+    guard += f" and xs:double({one}) = xs:double({one})" if symbol != "!=" else ""
+    return ours, f"(if ({guard}) then {ours.replace(one, f'xs:double({one})')} else false())"
+
+
 def query(r: Random, make: Callable[[Random], tuple[str, str]]) -> tuple[str, str]:
     """A query with a condition of one kind, at times with another beside it."""
     ours, asked = make(r)
@@ -330,10 +352,10 @@ def query(r: Random, make: Callable[[Random], tuple[str, str]]) -> tuple[str, st
     return f"{path}[{ours}]", f"{path}[{asked}]"
 
 
-def _set_of(queries: list[str]) -> SubscriptionSet:
+def _set_of(queries: list[str], dialect: Dialect = "xpath") -> SubscriptionSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        subscriptions = SubscriptionSet(namespaces=NAMESPACES)
+        subscriptions = SubscriptionSet(namespaces=NAMESPACES, dialect=dialect)
         refused = subscriptions.add_many((text, text) for text in queries).refused
     assert not refused, refused[0]
     return subscriptions
@@ -356,6 +378,61 @@ def test_each_construct_means_what_it_means_to_saxon(construct: str) -> None:
         assert alone == answers[:3], reported
         matched += len(wanted)
     assert matched > PAIRS // 50
+
+
+def test_numbers_with_exponents_mean_what_they_mean_to_saxon() -> None:
+    r, matched = Random(f"{SEED} doubles"), 0
+    for turn in range(PAIRS // PER_MESSAGE):
+        pairs = {f"/r/a[{ours}]": f"/r/a[{asked}]" for ours, asked in (of_doubles(r) for _ in range(PER_MESSAGE))}
+        xml, queries = message(r), list(pairs)
+        found = set(_set_of(queries, "doubles").match(xml).keys)
+        alone = [bool(_set_of([text], "doubles").match(xml)) for text in queries[:3]]
+        answers = saxon().answers(xml, list(pairs.values()))
+        reported = f"XPATH_SEED={SEED}, turn {turn}, on {xml}"
+        wanted = {text for text, holds in zip(queries, answers, strict=True) if holds}
+        assert found == wanted, f"{reported}: {found ^ wanted}"
+        assert alone == answers[:3], reported
+        matched += len(wanted)
+    assert matched > PAIRS // 50
+
+
+def _version(text: str) -> tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]:
+    """The order of versions, said once more: numbers, whether it is no preliminary one, the parts of its name."""
+    numbers, hyphen, name = text.strip().removeprefix("v").partition("+")[0].partition("-")
+    counted = [int(number) for number in numbers.split(".")]
+    while counted and counted[-1] == 0:
+        counted.pop()
+    parts = tuple((not one.isdigit(), int(one) if one.isdigit() else 0, one) for one in name.split(".") if hyphen)
+    return tuple(counted), not hyphen, parts
+
+
+def test_versions_are_in_order() -> None:
+    r, matched = Random(f"{SEED} versions"), 0
+    symbols: dict[str, Callable[[Any, Any], bool]] = {
+        "=": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+    names = ("", "", "", "-rc.2", "-rc.10", "-alpha", "-1", "+build.7", "-rc.2+5")
+    for turn in range(PAIRS // PER_MESSAGE):
+        at = ".".join(str(r.choice((0, 1, 2, 9, 10, 17, 100))) for _ in range(r.randrange(1, 5))) + r.choice(names)
+        at = r.choice(("", "", "v", " ")) + at
+        xml, expected = f"<a v='{at}'/>", {}
+        for _ in range(PER_MESSAGE):
+            bound = ".".join(str(r.choice((0, 1, 2, 9, 10, 17))) for _ in range(r.randrange(1, 4))) + r.choice(names)
+            bound, symbol = at.strip() if r.random() < 0.1 else bound, r.choice(list(symbols))
+            holds = symbols[symbol](_version(at), _version(bound))
+            expected[f"/a[@v {symbol} twig:version('{bound}')]"] = holds
+        found = set(_set_of(list(expected)).match(xml).keys)
+        wanted = {text for text, holds in expected.items() if holds}
+        assert found == wanted, f"XPATH_SEED={SEED}, turn {turn}, on {xml}: {found ^ wanted}"
+        for text in list(expected)[:2]:
+            assert bool(_set_of([text]).match(xml)) == expected[text], f"{text} on {xml}"
+        matched += len(wanted)
+    assert matched > PAIRS // 4
 
 
 @pytest.mark.parametrize("population", [30, pytest.param(1_000, marks=pytest.mark.slow)])

@@ -86,6 +86,10 @@ fn note(QueryNote { kind, column }: QueryNote) -> String {
             "this copies an attribute of each of several elements, and an element has only one of a name, so that the result \
              is undecided where there are two; write string(...), data of one element, or a `for`"
         }
+        NoteKind::NameOfConstant => {
+            "this is a child element of that name; write 'true' for a text, true() for a truth value, and empty(a) where there \
+             is nothing"
+        }
     };
     format!("column {column}: {what}")
 }

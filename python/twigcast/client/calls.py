@@ -40,7 +40,7 @@ from twigcast.client.values import (
     Token,
     Webhook,
 )
-from twigcast.registration import Dialect, Params
+from twigcast.registration import Dialect, Numbers, Params
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -187,6 +187,7 @@ class BrokerApi:
         overflow: Overflow | None = None,
         start: Start = "now",
         params: Params | None = None,
+        numbers: Numbers | None = None,
     ) -> ApiRequest[Subscription]:
         """Subscribes to the messages that match a query.
 
@@ -203,12 +204,14 @@ class BrokerApi:
             start: ``"now"``, or a start in the past: right after a cursor (a number), with the first message of a
                 time, or with the message of an id.
             params: The values of ``$name`` in the query, by name.
+            numbers: ``"xs:double"`` to read its query in the dialect ``doubles``: texts that are compared with numbers
+                may have exponents.
 
         Raises:
             QueryError: The query is refused.
             Conflict: The key is taken, or the subscriber cannot be shared.
         """
-        body = {"key": key, **_query_fields(query, namespaces, dialect, params)}
+        body = {"key": key, **_query_fields(query, namespaces, dialect, params, numbers)}
         body |= _delivery_fields(subscriber, webhook, delivery, overflow)
         if start != "now":
             body["from"] = _start_fields(start)
@@ -226,9 +229,10 @@ class BrokerApi:
         delivery: Mapping[str, Any] | None = None,
         overflow: Overflow | None = None,
         params: Params | None = None,
+        numbers: Numbers | None = None,
     ) -> ApiRequest[Subscription]:
         """Replaces the query and delivery of a subscription, or adds it. Arguments as for :meth:`subscribe`."""
-        body = _query_fields(query, namespaces, dialect, params)
+        body = _query_fields(query, namespaces, dialect, params, numbers)
         body |= _delivery_fields(subscriber, webhook, delivery, overflow)
         return replace(self._post(_subscription_path(key), Subscription.of, body), method="PUT", query=query)
 
@@ -293,9 +297,10 @@ class BrokerApi:
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
         params: Params | None = None,
+        numbers: Numbers | None = None,
     ) -> ApiRequest[QueryReport]:
         """Checks whether a text is a query, how it would run, and what looks wrong with it."""
-        body = _query_fields(query, namespaces, dialect, params)
+        body = _query_fields(query, namespaces, dialect, params, numbers)
         return replace(self._post("/check", QueryReport.of, body), query=query)
 
     def explain(
@@ -310,6 +315,7 @@ class BrokerApi:
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
         params: Params | None = None,
+        numbers: Numbers | None = None,
     ) -> ApiRequest[Page[Explanation]]:
         """Explains why queries match a message or not.
 
@@ -326,8 +332,9 @@ class BrokerApi:
             namespaces: The namespaces of ``query``.
             dialect: The dialect of ``query``.
             params: The values of ``$name`` in ``query``, by name.
+            numbers: How ``query`` reads texts as numbers, as for :meth:`subscribe`.
         """
-        body = _query_fields(query, namespaces, dialect, params)
+        body = _query_fields(query, namespaces, dialect, params, numbers)
         body |= _present(key=key, subscriber=subscriber, xml=xml, seq=seq, message=message)
         return replace(self._post("/explain", _explanation_page, body), query=query)
 
@@ -584,10 +591,14 @@ def _source_path(name: str) -> str:
 
 
 def _query_fields(
-    query: str | None, namespaces: Mapping[str, str] | None, dialect: Dialect | None, params: Params | None
+    query: str | None,
+    namespaces: Mapping[str, str] | None,
+    dialect: Dialect | None,
+    params: Params | None,
+    numbers: Numbers | None,
 ) -> dict[str, Any]:
     values = None if params is None else dict(params)
-    return _present(query=query, namespaces=_as_dict(namespaces), dialect=dialect, params=values)
+    return _present(query=query, namespaces=_as_dict(namespaces), dialect=dialect, params=values, numbers=numbers)
 
 
 def _delivery_fields(

@@ -17,6 +17,7 @@ from twigcast.broker.errors import (
     Conflict,
     Forbidden,
     IdReused,
+    Invalid,
     LimitReached,
     TooLarge,
     TooMany,
@@ -125,6 +126,20 @@ def test_questions(client: Client) -> None:
     (result,) = client.explain("//a[b = 1]", xml="<a><b>2</b></a>")
     assert not result
     assert "2" in str(result)
+
+
+def test_numbers_may_have_exponents(client: Client) -> None:
+    heavy, planet = "//planet[@mass > 1000000]", "<planet mass='5.97e24'/>"
+    assert client.subscribe("read", heavy, numbers="xs:double").dialect == "doubles"
+    assert client.subscribe("unread", heavy).dialect == "xpath"
+    assert client.publish(planet).matches == 1
+    assert client.replace("unread", heavy, numbers="xs:double").dialect == "doubles"
+    assert client.publish(planet).matches == 2
+    assert [one.matches for one in client.explain(heavy, xml=planet, numbers="xs:double")] == [True]
+    assert [one.matches for one in client.explain(heavy, xml=planet)] == [False]
+    assert "xs:double" in str(client.check(heavy, numbers="xs:double").normal_form)
+    with pytest.raises(Invalid, match="numbers='xs:double' is for the dialect 'xpath'"):
+        client.subscribe("wrong", heavy, dialect="legacy", numbers="xs:double")
 
 
 def test_problems_are_errors(client: Client, party: Party, broker: RunningBroker) -> None:

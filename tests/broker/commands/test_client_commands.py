@@ -163,6 +163,25 @@ def test_all_options_of_a_subscription_arrive(user: Shell) -> None:
     assert "hush" not in json.dumps(added)
 
 
+def test_numbers_may_have_exponents(user: Shell) -> None:
+    heavy, planet = "//planet[@mass > 1000000]", "<planet mass='5.97e24'/>"
+    (user.folder / "s.jsonl").write_text(
+        json.dumps({"key": "filed", "query": heavy, "numbers": "xs:double"})
+        + "\n"
+        + json.dumps({"key": "plain", "query": heavy})
+        + "\n"
+    )
+    user.out("subscribe", "heavy", heavy, "--numbers", "xs:double")
+    user.out("subscribe", "-s", "s.jsonl")
+    dialects = {row["key"]: row["dialect"] for row in rows(user.out("subscriptions", "list", "--json"))}
+    assert dialects == {"heavy": "doubles", "filed": "doubles", "plain": "xpath"}
+    user.out("subscribe", "-s", "s.jsonl", "--replace", "--numbers", "xs:double")
+    (user.folder / "a.xml").write_text(planet)
+    assert rows(user.out("publish", "--json", "a.xml"))[0]["matches"] == 3
+    wrong = user.run("subscribe", "x", heavy, "--numbers", "xs:double", "--dialect", "legacy", status=2)
+    assert "numbers='xs:double' is for the dialect 'xpath'" in wrong.stderr
+
+
 def test_a_subscription_that_begins_in_the_past(user: Shell) -> None:
     (user.folder / "a.xml").write_text(FLOOD)
     published = rows(user.out("publish", "--json", "a.xml"))[0]

@@ -127,9 +127,10 @@ impl<'a> Evaluator<'a> {
             }
             Function::Matches => {
                 let text = self.text(&arguments[0], context)?.text;
-                self.charge_characters(text.len())?;
                 // The parser has compiled each pattern.
-                Ok(matches!(&arguments[1], Expr::Pattern(pattern) if pattern.is_match(&text)))
+                let Expr::Pattern(pattern) = &arguments[1] else { return Ok(false) };
+                self.charge_characters(text.len().saturating_mul(pattern.weight()))?;
+                Ok(pattern.is_match(&text))
             }
             Function::Lang => {
                 let expected = self.string(&arguments[0], context)?;

@@ -38,6 +38,7 @@ mod cost;
 mod cover;
 mod description;
 mod formula;
+mod lifted;
 mod operand;
 mod path;
 mod residual;
@@ -98,7 +99,7 @@ fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
         Expr::Call { function: Function::Boolean, arguments } => plan_boolean(&arguments[0], covers, routes),
         _ => match trigger::exact_route(expr, covers.frequencies()) {
             Some(route) => routes.push(route),
-            None => covers.add(expr),
+            None => covers.add(lifted::lifted(expr).as_ref().unwrap_or(expr)),
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use super::constructor::MarkupName;
 use super::flwr::{ComputedAttribute, ComputedElement, ComputedName, ElementConstructor, ElementContent, ItemExpr};
-use super::lexer::TokenKind;
+use super::lexer::{Lexer, TokenKind};
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 use crate::vocabulary::NamespaceId;
@@ -10,9 +10,13 @@ use crate::vocabulary::NamespaceId;
 impl<'a> Parser<'a, '_> {
     /// Returns whether a computed constructor starts at the current token, which is a name.
     pub(super) fn starts_computed(&self) -> bool {
-        let mut lookahead = self.lexer;
+        Self::is_computed(self.text_of(self.token), self.lexer)
+    }
+
+    /// Returns whether a computed constructor starts with a word, after which the text goes on as it does for a lexer.
+    pub(super) fn is_computed(word: &str, mut lookahead: Lexer<'_>) -> bool {
         let next = lookahead.next();
-        match self.text_of(self.token) {
+        match word {
             "text" => next.kind == TokenKind::OpenBrace,
             "element" | "attribute" => {
                 next.kind == TokenKind::OpenBrace
@@ -135,7 +139,8 @@ impl<'a> Parser<'a, '_> {
     fn braces(&mut self, is_value: bool) -> Parsed<Option<ItemExpr>> {
         self.expect_brace()?;
         let open = self.token.start;
-        if self.lexer.peek() == b'}' {
+        let mut lookahead = self.lexer;
+        if lookahead.next().kind == TokenKind::CloseBrace {
             self.advance();
             self.advance();
             return Ok(None);

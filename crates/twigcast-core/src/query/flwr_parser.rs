@@ -55,7 +55,10 @@ impl<'a> Parser<'a, '_> {
         let gains_default = !self.gained_defaults.is_subset(&self.outer_namespaces);
         let query = FlwrQuery { body, variables, loses_default: self.loses_default, gains_default };
         if query.outermost().is_empty() {
-            let message = "nothing here says which messages are wanted; write a `for`".into();
+            let mut message = "nothing here says which messages are wanted; write a `for`".to_owned();
+            if matches!(query.body, ItemExpr::If(_)) {
+                message += ", or conditions in both branches: if (/a) then exists(/b) else exists(/c)";
+            }
             return Err(self.error(0, QueryErrorKind::Syntax, message, &["for $variable in path return ..."]));
         }
         Ok(query)
@@ -153,6 +156,7 @@ impl<'a> Parser<'a, '_> {
             TokenKind::Name => {
                 let word = &lookahead.text[token.start..token.end];
                 matches!((word, lookahead.peek()), ("for" | "let", b'$') | ("if", b'('))
+                    || Self::is_computed(word, lookahead)
             }
             _ => false,
         };
@@ -248,7 +252,12 @@ impl<'a> Parser<'a, '_> {
             } else {
                 self.lexer.position = variable.start;
                 self.advance();
-                self.expression()?
+                let key = self.expression()?;
+                if !matches!(&key, Expr::Path(Path { start: PathStart::Variable(_), steps }) if steps.is_empty()) {
+                    let message = format!("`group by` names its key: group by $key := {} ...", self.text_of(variable));
+                    return Err(self.error(variable.start, QueryErrorKind::Syntax, message, &["$key := ..."]));
+                }
+                key
             };
             named.push((name, key));
             if self.token.kind != TokenKind::Comma {
@@ -472,6 +481,10 @@ impl<'a> Parser<'a, '_> {
             "declare" | "import" | "module" | "xquery" if next.kind == TokenKind::Name => {
                 let hint = if next_text == "namespace" || next_text == "default" {
                     "namespaces are given beside the query, as in namespaces={\"p\": \"urn:...\"}"
+                } else if word == "xquery" {
+                    "leave it out: a query is one For-Where-Return expression"
+                } else if word == "declare" {
+                    "a query is one For-Where-Return expression: write let $x := ..., or use dialect=\"xquery\""
                 } else {
                     "a query is one For-Where-Return expression"
                 };
@@ -489,7 +502,7 @@ impl<'a> Parser<'a, '_> {
             "typeswitch" | "validate" | "try" | "switch"
                 if matches!(next.kind, TokenKind::OpenParen | TokenKind::OpenBrace) =>
             {
-                format!("`{word}` is not supported; write if (...) then ... else ...")
+                format!("`{word}` is not supported; write if (...) then ... else ..., or use dialect=\"xquery\"")
             }
             _ => return Ok(()),
         };
@@ -505,8 +518,10 @@ impl<'a> Parser<'a, '_> {
         if token.kind == TokenKind::Name {
             let word = self.text_of(token);
             let clause = match word {
-                "count" => Some("the `count` clause is not supported"),
-                "window" => Some("windows are not supported"),
+                "count" => Some(
+                    "the `count` clause is not supported; use dialect=\"xquery\", or `for $a at $n in ...` for numbers before `order by`",
+                ),
+                "window" => Some("windows are not supported; use dialect=\"xquery\""),
                 _ => None,
             };
             if let Some(message) = clause {

@@ -167,8 +167,8 @@ impl<'a> Parser<'a, '_> {
         self.leave();
         let is_condition = |expr: &Expr| expr.static_type(&self.variable_types) == ExprType::Boolean;
         if !is_condition(&holds) || !is_condition(&fails) {
-            let message = "`if` chooses between conditions here; write exists(a) for a path, or use \
-                           dialect=\"xquery\""
+            let message = "`if` chooses between conditions here; compare in each branch, as in if (a) then b = 1 else \
+                           c = 1, write exists(b) to ask for a path, or use dialect=\"xquery\""
                 .into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
@@ -365,6 +365,10 @@ impl Parser<'_, '_> {
         let compiled = Pattern::new(&text, &flags).and_then(|pattern| match function {
             Function::Matches => Ok(pattern),
             _ if pattern.is_match("") => Err("it matches the empty text, which there is everywhere".into()),
+            _ if pattern.looks_far() => Err("one of its alternatives may read all the rest of a text before another one is \
+                                             taken, at each match, which is no linear time; put the alternatives into a \
+                                             class, as in [,;], or use dialect=\"xquery\""
+                .into()),
             Function::Replace => pattern.with_replacement(&replacement),
             _ => Ok(pattern),
         });

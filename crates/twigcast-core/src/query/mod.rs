@@ -88,7 +88,7 @@ pub fn parse_noting(
     if options.dialect == Dialect::XQuery {
         return Ok((Query::XPath(external::necessary_condition(text, options, vocabulary)), None));
     }
-    if let Some(condition) = let_condition(text, options, vocabulary) {
+    if let Some(condition) = worded_condition(text, options, vocabulary) {
         return Ok((Query::XPath(condition), None));
     }
     let mut parser = parser::Parser::new(text, options, vocabulary).map_err(|error| *error)?;
@@ -100,10 +100,12 @@ pub fn parse_noting(
     parsed.map(|query| (query, parser.note.get())).map_err(|error| *error)
 }
 
-/// Returns the condition that `let $a := b return condition` is: XPath, although most queries that begin so rewrite.
-fn let_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Option<Expr> {
-    let rest = text.trim_start_matches(['(', ' ', '\t', '\r', '\n']).strip_prefix("let")?;
-    if !rest.trim_start().starts_with('$') {
+/// Returns the condition that `let $a := b return condition`, or `if (a) then condition else condition`, is: XPath, although most
+/// queries that begin so rewrite.
+fn worded_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Option<Expr> {
+    let text_after = text.trim_start_matches(['(', ' ', '\t', '\r', '\n']);
+    let begins = |word, next| text_after.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with(next));
+    if !begins("let", '$') && !begins("if", '(') {
         return None;
     }
     let expr = parser::Parser::new(text, options, vocabulary).ok()?.whole_expression().ok()?;

@@ -20,4 +20,6 @@ pub enum NoteKind {
     InexactNumber,
     /// A constructor copies attributes of one name, of which an element can have only one.
     SeveralAttributes,
+    /// Something is compared with a child element whose name is a word for a truth value, or for nothing.
+    NameOfConstant,
 }

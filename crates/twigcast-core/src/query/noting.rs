@@ -1,6 +1,6 @@
 //! The notes that the parser makes.
 
-use super::ast::{Axis, CompareOp, Expr, NameTest, NodeTest, Path, Step};
+use super::ast::{Axis, CompareOp, Expr, NameTest, NodeTest, Path, PathStart, Step};
 use super::functions::ExprType;
 use super::lexer::Token;
 use super::notes::{NoteKind, QueryNote};
@@ -35,6 +35,18 @@ impl Parser<'_, '_> {
         };
         let is_number = !number::parse(literal).is_nan();
         self.note(if is_number { NoteKind::OrderOfNumber } else { NoteKind::OrderOfText }, symbol.start);
+    }
+
+    /// Notes a comparison with an element of which the name, read last, means a truth value or nothing elsewhere.
+    pub(super) fn note_constant_name(&self, right: &Expr) {
+        let is_name = matches!(right, Expr::Path(Path { start: PathStart::Context, steps })
+            if matches!(steps.as_slice(), [Step { axis: Axis::Child, predicates, .. }] if predicates.is_empty()));
+        let word = self.text_of(self.previous);
+        if is_name
+            && ["true", "false", "null", "nil", "none"].iter().any(|constant| word.eq_ignore_ascii_case(constant))
+        {
+            self.note(NoteKind::NameOfConstant, self.previous.start);
+        }
     }
 
     /// Notes a number that no double is.

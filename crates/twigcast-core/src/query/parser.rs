@@ -15,6 +15,7 @@ use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::notes::QueryNote;
 use super::operators::{NodeOrder, Operator, Side, Substitution, existence, is_chain, is_of_same_list};
 use super::options::{Dialect, ParseOptions};
+use super::typed::TypedConstant;
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
@@ -196,6 +197,7 @@ impl<'a, 'v> Parser<'a, 'v> {
                 Operator::Range => self.range(&left, &right, symbol)?,
                 Operator::NodeOrder(order) => {
                     let (left, right) = (self.single(left, start)?, self.single(right, right_start)?);
+                    self.note_constant_name(&right);
                     Side::One(self.placed(order, left, right, (start, right_start))?)
                 }
                 Operator::Compare(op) if symbol.kind == TokenKind::Name => {
@@ -289,6 +291,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.height += 2;
         let negated = match operand {
             Expr::Number(value) => Expr::Number(if signs % 2 == 1 { -value } else { value }),
+            Expr::Typed(TypedConstant::Double(value)) if signs % 2 == 1 => Expr::Typed(TypedConstant::Double(-value)),
             operand if signs % 2 == 1 => Expr::Negate(Box::new(operand)),
             operand => Expr::Negate(Box::new(Expr::Negate(Box::new(operand)))),
         };
@@ -401,8 +404,10 @@ impl<'a, 'v> Parser<'a, 'v> {
         let token = self.token;
         match token.kind {
             TokenKind::Number => {
+                if let Some(end) = self.end_of_exponent(token) {
+                    return self.double(token, end);
+                }
                 self.advance();
-                self.refuse_exponent(token)?;
                 let value = self.text_of(token).parse().unwrap_or(f64::NAN);
                 self.note_number(token, value);
                 Ok(Expr::Number(value))
@@ -431,15 +436,22 @@ impl<'a, 'v> Parser<'a, 'v> {
         }
     }
 
-    fn refuse_exponent(&self, number: Token) -> Parsed<()> {
-        let next = self.token;
-        let adjacent = next.kind == TokenKind::Name && next.start == number.end;
-        if adjacent && self.text_of(next).starts_with(['e', 'E']) {
-            let message =
-                "numbers have no exponent here; write the number out (1000, not 1e3), or xs:double('1e3')".into();
-            return Err(self.error(number.start, QueryErrorKind::Unsupported, message, &[]));
-        }
-        Ok(())
+    /// Returns where a number with an exponent ends.
+    fn end_of_exponent(&self, number: Token) -> Option<usize> {
+        let rest = self.lexer.text[number.end..].strip_prefix(['e', 'E'])?;
+        let digits = rest.strip_prefix(['+', '-']).unwrap_or(rest);
+        let after = digits.trim_start_matches(|character: char| character.is_ascii_digit());
+        let is_number =
+            after.len() < digits.len() && !after.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        is_number.then(|| self.lexer.text.len() - after.len())
+    }
+
+    /// Parses a number with an exponent, which is one of `xs:double`: so what it is compared with is read.
+    fn double(&mut self, number: Token, end: usize) -> Parsed<Expr> {
+        let text = self.lexer.text[number.start..end].into();
+        self.lexer.position = end;
+        self.advance();
+        self.typed_call(Function::XsDouble, vec![Expr::Literal(text)], number)
     }
 
     fn variable(&mut self) -> Parsed<Expr> {
@@ -465,10 +477,12 @@ impl<'a, 'v> Parser<'a, 'v> {
     /// Parses a FunctionCall.
     fn call(&mut self) -> Parsed<Expr> {
         let name = self.token;
-        if let Some((function, usage)) = existence(self.text_of(name)) {
+        if let Some((function, usage)) = existence(without_prefix(self.text_of(name))) {
             return self.existence(function, usage);
         }
-        let Some(function) = Function::named(self.text_of(name)) else { return Err(self.unknown_function()) };
+        let Some(function) = Function::named(without_prefix(self.text_of(name))) else {
+            return Err(self.unknown_function());
+        };
         let facts = function.facts();
         self.advance();
         let open = self.token.start;
@@ -494,10 +508,11 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.height = height;
         if !(facts.arguments_min..=facts.arguments_max).contains(&arguments.len()) {
             let message = format!(
-                "{}() has {} here; write {}",
+                "{}() has {} here; write {}{}",
                 self.text_of(name),
                 hints::arguments(arguments.len()),
-                facts.usage
+                facts.usage,
+                hints::instead_of_arguments(function).filter(|_| arguments.len() > facts.arguments_max).unwrap_or("")
             );
             return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]));
         }
@@ -639,4 +654,9 @@ impl<'a, 'v> Parser<'a, 'v> {
         let inner = &self.lexer.text[token.start + 1..token.end - 1];
         Ok(if inner.contains(quote) { inner.replace(&[quote, quote].concat(), quote).into() } else { inner.into() })
     }
+}
+
+/// Returns the name of a function without the prefix that XPath's functions have wherever prefixes are declared.
+fn without_prefix(name: &str) -> &str {
+    name.strip_prefix("fn:").unwrap_or(name)
 }

@@ -14,6 +14,11 @@ use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// The most bytes of a compiled pattern, and of what an evaluation remembers.
 const BYTES_MAX: usize = 1 << 20;
+/// The most characters of all that a pattern repeats a number of times, written out. Where an automaton does not fit its memory,
+/// each of them is a place that is kept for each character of a text.
+const WRITTEN_OUT_MAX: usize = 1_000;
+/// Places that are kept in the time of a look-up in an automaton.
+const PLACES_PER_LOOKUP: usize = 2;
 /// The most texts of which a pattern needs one.
 const REQUIRED_MAX: usize = 32;
 const NAME_START: &str = ":A-Z_a-z\\u{C0}-\\u{D6}\\u{D8}-\\u{F6}\\u{F8}-\\u{2FF}\\u{370}-\\u{37D}\\u{37F}-\\u{1FFF}\
@@ -31,6 +36,10 @@ pub struct Pattern {
     literals: Option<PatternLiterals>,
     shape: Option<Box<PatternShape>>,
     ignores_case: bool,
+    /// How many times as long as a plain pattern's the evaluation on a text may take.
+    weight: usize,
+    /// A match may be preceded by a look at all the rest of a text.
+    looks_far: bool,
     /// What `replace()` puts in place of each match.
     replacement: Vec<ReplacementPart>,
 }
@@ -72,7 +81,8 @@ impl Pattern {
     /// Returns a pattern, compiled; the error says what is wrong with it.
     pub fn new(text: &str, flags: &str) -> Result<Self, String> {
         if let Some(flag) = flags.chars().find(|flag| !"isxq".contains(*flag)) {
-            return Err(format!("there is no flag `{flag}` here; the flags are i, s, x and q"));
+            let hint = if flag == 'm' { "; use dialect=\"xquery\" for lines" } else { "" };
+            return Err(format!("there is no flag `{flag}` here; the flags are i, s, x and q{hint}"));
         }
         let has = |flag| flags.contains(flag);
         let ignores_case = has('i');
@@ -91,17 +101,22 @@ impl Pattern {
         let mut builder = RegexBuilder::new(&translated);
         let regex = builder.case_insensitive(ignores_case).size_limit(BYTES_MAX).dfa_size_limit(BYTES_MAX).build();
         let regex = regex.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => "it is too long, its repetitions written out; ask for less".to_owned(),
+            regex::Error::CompiledTooBig(_) => too_long(),
             _ => "a bracket, a range or a repetition in it is not complete".to_owned(),
         })?;
         let hir = regex_syntax::parse(&translated).map_err(|error| error.to_string())?;
+        let places = written_out(&hir);
+        if places > WRITTEN_OUT_MAX {
+            return Err(too_long());
+        }
+        let (weight, looks_far) = (1 + places / PLACES_PER_LOOKUP, looks_far(&hir, false, false));
         let needed = required(&hir).unwrap_or_default();
         let needed = if ignores_case { folded(&needed) } else { needed };
         let required = needed.into_iter().map(String::into_boxed_str).collect();
         let literals = if ignores_case { None } else { literals(&hir) };
         let shape = if literals.is_none() { PatternShape::of(&translated, ignores_case).map(Box::new) } else { None };
         let (text, flags, replacement) = (text.into(), flags.into(), Vec::new());
-        Ok(Self { text, flags, regex, required, literals, shape, ignores_case, replacement })
+        Ok(Self { text, flags, regex, required, literals, shape, ignores_case, weight, looks_far, replacement })
     }
 
     /// Returns the pattern with what is put in place of its matches, where `$1` is what the first group matched.
@@ -192,6 +207,17 @@ impl Pattern {
     /// Returns the pattern as the query writes it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns how many times as long as that of a plain pattern its evaluation may take.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Returns whether each match may be preceded by a look at all the rest of a text, so that finding all takes more than linear
+    /// time.
+    pub fn looks_far(&self) -> bool {
+        self.looks_far
     }
 
     /// Returns whether a part of a text is as the pattern says.
@@ -360,7 +386,9 @@ impl Translator<'_> {
             'C' => self.out.push_str(&format!("[^{NAME_START}{NAME_MORE}]")),
             'p' | 'P' => self.category(c, in_class)?,
             '0'..='9' => {
-                return Err(format!("`\\{c}` refers back to a group, which linear time does not allow"));
+                return Err(format!(
+                    "`\\{c}` refers back to a group, which linear time does not allow; use dialect=\"xquery\""
+                ));
             }
             other => return Err(format!("there is no escape `\\{other}`")),
         }
@@ -425,5 +453,59 @@ impl Translator<'_> {
             Some(subtracted) => format!("[{class}--{subtracted}]"),
             None => class,
         })
+    }
+}
+
+/// Returns why a pattern is refused that is too long.
+fn too_long() -> String {
+    format!("it is too long, its repetitions written out ({WRITTEN_OUT_MAX} characters at most); ask for less")
+}
+
+/// Returns the number of characters that are repeated a number of times, written out.
+fn written_out(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min) as usize;
+            if times > 1 { times.saturating_mul(length(&repetition.sub)) } else { written_out(&repetition.sub) }
+        }
+        HirKind::Capture(capture) => written_out(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(written_out).sum(),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => 0,
+    }
+}
+
+/// Returns the number of characters of a pattern, written out.
+fn length(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1) as usize;
+            times.saturating_mul(length(&repetition.sub))
+        }
+        HirKind::Capture(capture) => length(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().map(length).fold(0, usize::saturating_add),
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(_) => 1,
+        HirKind::Empty | HirKind::Look(_) => 0,
+    }
+}
+
+/// Returns whether a part that may be left for another one repeats without end, and has to be followed by something: all the rest
+/// of a text may be read before the other part is taken.
+fn looks_far(hir: &Hir, is_optional: bool, is_followed: bool) -> bool {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => {
+            let is_endless = repetition.max.is_none();
+            is_endless && is_optional && is_followed
+                || looks_far(&repetition.sub, is_optional || repetition.min == 0, is_followed)
+        }
+        HirKind::Capture(capture) => looks_far(&capture.sub, is_optional, is_followed),
+        HirKind::Alternation(parts) => parts.iter().any(|part| looks_far(part, true, is_followed)),
+        HirKind::Concat(parts) => parts.iter().enumerate().any(|(index, part)| {
+            let follows = |part: &Hir| part.properties().minimum_len().is_some_and(|least| least > 0);
+            let is_anchored = |part: &Hir| matches!(part.kind(), HirKind::Look(_));
+            let is_followed = is_followed || parts[index + 1..].iter().any(|part| follows(part) || is_anchored(part));
+            looks_far(part, is_optional, is_followed)
+        }),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => false,
     }
 }

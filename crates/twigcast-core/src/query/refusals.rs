@@ -41,8 +41,9 @@ impl Parser<'_, '_> {
         let message = if prefix == "xmlns" {
             "the prefix `xmlns` declares namespaces and can be bound to none; namespace::* lists those in scope".into()
         } else {
+            let uri = hints::usual_namespace(prefix).unwrap_or("urn:...");
             format!(
-                "the prefix `{prefix}` has no namespace; declare it, as in namespaces={{\"{prefix}\": \"urn:...\"}}, \
+                "the prefix `{prefix}` has no namespace; declare it, as in namespaces={{\"{prefix}\": \"{uri}\"}}, \
                  or write *:name for any namespace"
             )
         };
@@ -82,7 +83,9 @@ impl Parser<'_, '_> {
         }
         let message = match hints::similar_function(name) {
             Some(function) => format!("there is no function {name}(); do you mean {function}()?"),
-            None => format!("there is no function {name}() in XPath 1.0"),
+            None => {
+                format!("there is no function {name}() here; the reference of the language lists those that there are")
+            }
         };
         self.error(self.token.start, QueryErrorKind::Syntax, message, &[])
     }
@@ -124,6 +127,9 @@ impl Parser<'_, '_> {
         let (token, previous) = (self.token, self.previous);
         let adjacent = previous.end == token.start && previous.start < previous.end;
         let slip = match (previous.kind, token.kind) {
+            (TokenKind::Equal, TokenKind::Greater) if adjacent && self.is_arrow() => {
+                Some(("=>", "put what stands before it into the parentheses: lower-case(a) for a => lower-case()"))
+            }
             (TokenKind::Equal, TokenKind::Equal) if adjacent => Some(("==", "write `=`")),
             (TokenKind::NotEqual, TokenKind::Equal) if adjacent => Some(("!==", "write `!=`")),
             (TokenKind::Equal, TokenKind::Greater) if adjacent => Some(("=>", "write `>=`")),
@@ -148,12 +154,56 @@ impl Parser<'_, '_> {
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
         let message = match token.kind {
+            TokenKind::OpenBrace => {
+                "`{` stands where a path, a value or a function is due; braces stand in a constructor: <x>{ ... }</x>"
+                    .into()
+            }
             TokenKind::End => {
                 format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected))
             }
             _ => format!("{} stands where {} is due", self.shown(token), any_of(expected)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
+    }
+
+    /// Returns whether a function is called after the current token, as after the arrow of XPath 3.1.
+    fn is_arrow(&self) -> bool {
+        let mut lookahead = self.lexer;
+        lookahead.next().kind == TokenKind::Name && lookahead.next().kind == TokenKind::OpenParen
+    }
+
+    /// Returns what is probably meant by two operands without an operator between them.
+    fn missing_operator(&self) -> Option<String> {
+        let (token, previous) = (self.token, self.previous);
+        let (text, before) = (self.text_of(token), self.text_of(previous));
+        let adjacent = previous.end == token.start;
+        Some(match (previous.kind, token.kind) {
+            (TokenKind::Literal, _) if adjacent => {
+                "a quote in a text is doubled, as in 'it''s', or the text stands in the other quotes".into()
+            }
+            (TokenKind::Star, TokenKind::Number) => "there are no powers; write a * a".into(),
+            (TokenKind::Number, TokenKind::Number) if adjacent && text.starts_with('.') => {
+                "a range is written 1 to 5".into()
+            }
+            (TokenKind::Name, TokenKind::Name | TokenKind::At) if adjacent && before.ends_with('-') => {
+                "a name may end with `-`; write spaces around a minus".into()
+            }
+            (TokenKind::Name, TokenKind::Variable) if matches!(before, "any" | "all") => {
+                let word = if before == "any" { "some" } else { "every" };
+                format!("write {word} $x in a satisfies $x = 1")
+            }
+            (TokenKind::Name, TokenKind::Name) if before == "for" && matches!(text, "tumbling" | "sliding") => {
+                "windows are not supported; use dialect=\"xquery\"".into()
+            }
+            (TokenKind::Name, TokenKind::Name) if self.begins_like_sql() => {
+                "queries are no SQL; write a path with a predicate, as in //alert[event = 'Flood']".into()
+            }
+            _ => return None,
+        })
+    }
+
+    fn begins_like_sql(&self) -> bool {
+        self.lexer.text.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select"))
     }
 
     /// Returns the error of a word of the For-Where-Return language where an expression is due.
@@ -206,6 +256,12 @@ impl Parser<'_, '_> {
                 "`(` follows a complete expression; an operator is missing".into()
             }
             TokenKind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
+            TokenKind::OpenBrace if self.text_of(previous) == "Q" => {
+                "a namespace in braces is not read; declare a prefix, as in namespaces={\"p\": \"urn:...\"}, and write p:name".into()
+            }
+            TokenKind::OpenBrace if matches!(self.text_of(previous), "map" | "array") => {
+                "there are no maps and no arrays; use dialect=\"xquery\"".into()
+            }
             TokenKind::OpenBrace => {
                 "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into()
             }
@@ -215,10 +271,14 @@ impl Parser<'_, '_> {
                 .into(),
             TokenKind::Comma => {
                 "`,` separates the arguments of a function, and the values of a list that is compared: a = \
-                 ('x', 'y')"
+                 ('x', 'y'); for messages with either of two paths write //a | //b"
                     .into()
             }
-            _ => format!("{} follows {}; an operator is missing between them", self.shown(token), self.shown(previous)),
+            _ => {
+                let (token, previous) = (self.shown(token), self.shown(previous));
+                let hint = self.missing_operator().map(|hint| format!("; {hint}")).unwrap_or_default();
+                format!("{token} follows {previous}; an operator is missing between them{hint}")
+            }
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
     }
@@ -237,6 +297,9 @@ impl Parser<'_, '_> {
             }
             TokenKind::OpenParen if rest.starts_with("(:") => {
                 ("XPath 1.0 has no comments; leave `(: ... :)` out".into(), Vec::new())
+            }
+            TokenKind::Other if rest.starts_with("$.") || rest.starts_with("$[") => {
+                ("`$` begins a path of JSONPath; write /alert/event, //event for any depth, and [b > 1] for [?(@.b > 1)]".into(), Vec::new())
             }
             TokenKind::Other if rest.starts_with('$') => ("a variable's name must follow `$`".into(), vec!["a name"]),
             TokenKind::Other if rest.starts_with(':') => {

@@ -297,9 +297,10 @@ fn has_predicate(nodes: &Expr, predicate: &Expr) -> bool {
 fn operands_of_arithmetic<'e>(value: &'e Expr, operands: &mut Vec<&'e Expr>) {
     let parts = match value {
         Expr::Arithmetic { .. } | Expr::Negate(_) => value.operands(),
-        Expr::Call { function: Function::Abs | Function::Floor | Function::Ceiling | Function::Round, .. } => {
-            value.operands()
-        }
+        Expr::Call {
+            function: Function::Abs | Function::Floor | Function::Ceiling | Function::Round | Function::XsDouble,
+            ..
+        } => value.operands(),
         Expr::Path(Path { start: PathStart::Filter { predicates, .. }, steps })
             if predicates.is_empty() && steps.is_empty() =>
         {

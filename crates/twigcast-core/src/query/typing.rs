@@ -39,6 +39,8 @@ impl Parser<'_, '_> {
     pub(super) fn combined(&self, operator: Operator, left: Expr, right: Expr, symbol: Token) -> Parsed<Expr> {
         if let Operator::Compare(op) = operator {
             self.note_order(op, &left, &right, symbol);
+            self.note_constant_name(&right);
+            self.check_order_of_texts(op, (self.type_of(&left), self.type_of(&right)), symbol)?;
         }
         let (left, right) = self.as_doubles(operator, left, right);
         let types = (self.type_of(&left), self.type_of(&right));
@@ -164,7 +166,7 @@ impl Parser<'_, '_> {
 
     /// Returns two operands so that texts become numbers as the dialect says.
     fn as_doubles(&self, operator: Operator, left: Expr, right: Expr) -> (Expr, Expr) {
-        if self.options.dialect != Dialect::Doubles {
+        if !self.reads_doubles() {
             return (left, right);
         }
         match operator {
@@ -198,32 +200,45 @@ impl Parser<'_, '_> {
     /// Returns an operand of which a number is made, as the dialect reads it.
     pub(super) fn as_double(&self, expr: Expr) -> Expr {
         let is_text = matches!(self.type_of(&expr), ExprType::NodeSet | ExprType::String) && !expr.is_constant();
-        if is_text && self.options.dialect == Dialect::Doubles {
+        if is_text && self.reads_doubles() {
             return Expr::Call { function: Function::XsDouble, arguments: vec![expr] };
         }
         expr
     }
 
+    /// Returns whether texts are numbers as XPath 3.1 reads them.
+    fn reads_doubles(&self) -> bool {
+        matches!(self.options.dialect, Dialect::Doubles | Dialect::Native)
+    }
+
+    /// Refuses a comparison of two texts by order in XQuery, where it is one by code points.
+    fn check_order_of_texts(&self, op: CompareOp, types: (ExprType, ExprType), symbol: Token) -> Parsed<()> {
+        let is_text = |kind| matches!(kind, ExprType::NodeSet | ExprType::String);
+        if self.options.dialect == Dialect::Native && !op.is_equality() && is_text(types.0) && is_text(types.1) {
+            let message = format!("`{}` compares texts by code points in XQuery", op.symbol());
+            return Err(self.error(symbol.start, QueryErrorKind::Unsupported, message, &[]));
+        }
+        Ok(())
+    }
+
     /// Returns a call of a function that takes a number, as the dialect reads texts.
-    fn call_of_double(&self, function: Function, mut arguments: Vec<Expr>, name: Token) -> Parsed<Expr> {
+    fn call_of_double(&self, function: Function, mut arguments: Vec<Expr>) -> Expr {
+        let itself = || {
+            let step = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
+            Expr::Path(Path { start: PathStart::Context, steps: vec![step] })
+        };
+        let read = |text| Expr::Call { function: Function::XsDouble, arguments: vec![text] };
         match function {
-            Function::Number => {
-                let itself = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
-                let argument = arguments
-                    .pop()
-                    .unwrap_or_else(|| Expr::Path(Path { start: PathStart::Context, steps: vec![itself] }));
-                Ok(Expr::Call { function: Function::XsDouble, arguments: vec![argument] })
-            }
+            Function::Number => read(arguments.pop().unwrap_or_else(itself)),
             Function::Abs | Function::Floor | Function::Ceiling | Function::Round => {
                 let arguments = arguments.into_iter().map(|argument| self.as_double(argument)).collect();
-                Ok(Expr::Call { function, arguments })
+                Expr::Call { function, arguments }
             }
-            Function::Sum => {
-                let message = "sum() reads no exponents; use dialect=\"xpath\", where sum() reads plain numbers and \
-                               xs:double(a) others";
-                self.unsupported(name, message.into())
+            Function::Sum | Function::Min | Function::Max | Function::Avg => {
+                let each = |nodes| Expr::Map { nodes: Box::new(nodes), value: Box::new(read(itself())) };
+                Expr::Call { function, arguments: arguments.into_iter().map(each).collect() }
             }
-            _ => Ok(Expr::Call { function, arguments }),
+            _ => Expr::Call { function, arguments },
         }
     }
 
@@ -274,7 +289,7 @@ impl Parser<'_, '_> {
                     None => Ok(Expr::Call { function, arguments }),
                 }
             }
-            _ if self.options.dialect == Dialect::Doubles => self.call_of_double(function, arguments, name),
+            _ if self.reads_doubles() => Ok(self.call_of_double(function, arguments)),
             _ => Ok(Expr::Call { function, arguments }),
         }
     }

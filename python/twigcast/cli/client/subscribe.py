@@ -44,6 +44,7 @@ def subscribe(
     subscriptions: common.OptionalSubscriptionsOption = None,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
+    numbers: common.NumbersOption = None,
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,12 +81,14 @@ def subscribe(
     Examples:
       twigcast subscribe floods "//alert[event = 'Flood']"
       twigcast subscribe mine '//alert[event = $kind]' --param kind=Flood
+      twigcast subscribe heavy '//planet[@mass > 1e24]' --numbers xs:double
       twigcast subscribe hook //alert --webhook https://example.org/in --secret-file hook.key
       twigcast subscribe -s subscriptions.jsonl --replace
 
     Exit status: 0 done, 2 bad usage or query, or the broker did not do it.
     """
     _check_usage(key, query, subscriptions, param, start, replace=replace)
+    dialect = common.dialect_reading(dialect, numbers)
     delivery = _delivery(webhook, secret_file)
     declared = common.parse_namespaces(namespace)
     options = {"subscriber": subscriber, "delivery": delivery, "overflow": overflow and overflow.value}

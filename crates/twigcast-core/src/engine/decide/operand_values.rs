@@ -337,7 +337,7 @@ impl<'a> MessageRun<'a, '_> {
             Relation::Matches(pattern) => {
                 self.resume_condition(test);
                 for value in self.values.texts(record) {
-                    self.evaluator.charge(1 + visits_of(value))?;
+                    self.evaluator.charge((1 + visits_of(value)).saturating_mul(pattern.weight() as u64))?;
                     if pattern.is_match(value) {
                         return Ok(true);
                     }
