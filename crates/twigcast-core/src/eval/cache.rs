@@ -16,6 +16,7 @@ use super::cached::{
     TableQuestion,
 };
 use super::node::NodeRef;
+use super::summaries::NumberEnds;
 use super::texts::TextRange;
 
 /// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
@@ -43,7 +44,7 @@ pub(super) struct EvalCache {
     existence: FxHashMap<(*const Path, NodeId), bool>,
     /// Distinct string-values, smallest and largest number of such node-sets.
     strings: FxHashMap<(*const Path, NodeId), Rc<StringValues>>,
-    extremes: FxHashMap<(*const Path, NodeId), Option<(f64, f64)>>,
+    extremes: FxHashMap<(*const Path, NodeId), NumberEnds>,
     /// The children that a step with positions selects, by parent.
     children: FxHashMap<(*const Step, NodeId), Rc<[NodeRef]>>,
     /// All tree nodes that a step inside a predicate can select: in the message or, for siblings, below one parent.
@@ -133,11 +134,11 @@ impl EvalCache {
         }
     }
 
-    pub(super) fn extremes(&self, (path, anchor): EvalCacheKey<'_>) -> Option<Option<(f64, f64)>> {
+    pub(super) fn extremes(&self, (path, anchor): EvalCacheKey<'_>) -> Option<NumberEnds> {
         self.extremes.get(&(std::ptr::from_ref(path), anchor)).copied()
     }
 
-    pub(super) fn keep_extremes(&mut self, (path, anchor): EvalCacheKey<'_>, extremes: Option<(f64, f64)>) {
+    pub(super) fn keep_extremes(&mut self, (path, anchor): EvalCacheKey<'_>, extremes: NumberEnds) {
         if self.admit(1) {
             self.extremes.insert((path, anchor), extremes);
         }
