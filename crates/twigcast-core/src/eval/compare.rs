@@ -281,8 +281,8 @@ impl<'a> Evaluator<'a> {
     fn number_ends(&self, expr: &'a Expr, context: Context) -> Result<NumberEnds, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
         let cached = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
-        if let Some(ends) = cached {
-            return Ok(ends);
+        if let Some((ends, has_other)) = cached {
+            return Ok(NumberEnds { ends, has_other });
         }
         if fixed.is_none_or(|(_, anchor)| anchor != NO_NODE)
             && let Some(numbers) = self.numbers_along(expr, context)?
@@ -295,7 +295,7 @@ impl<'a> Evaluator<'a> {
             Ok(())
         })?;
         if let Some(fixed) = fixed {
-            self.cache.borrow_mut().keep_extremes(fixed, ends);
+            self.cache.borrow_mut().keep_extremes(fixed, (ends.ends, ends.has_other));
         }
         Ok(ends)
     }
