@@ -8,10 +8,11 @@ use crate::query::ast::{CompareOp, Expr, Function, Path};
 use crate::query::functions::ExprType;
 use crate::util::number;
 
+use super::along::Summary;
 use super::cached::{JoinedBy, StringValues};
 use super::evaluator::{Evaluator, OPERATION_VISITS};
 use super::node::NodeRef;
-use super::summaries::Likeness;
+use super::summaries::{Likeness, NumberEnds};
 use super::typed::comparison_type;
 use super::value::{Context, EvalError, Halt};
 
@@ -105,7 +106,7 @@ impl<'a> Evaluator<'a> {
         }
         if !other.is_constant()
             && op != CompareOp::Equal
-            && let Some(numbers) = self.numbers_along(set, context)?
+            && let Some(numbers) = self.numbers_known(set, context)?
         {
             return Ok(numbers.any_compares(op, number));
         }
@@ -133,6 +134,11 @@ impl<'a> Evaluator<'a> {
         if is_equality {
             let Some(path) = fixed_path(set).filter(|path| self.is_joinable(path)) else { return Ok(None) };
             return self.joined((path, JoinedBy::Text), context, |_, occurs| Ok(occurs(text)));
+        }
+        if fixed_path(set).is_some_and(|path| self.path_anchor(path, context) == Some(NO_NODE)) {
+            // Whatever the text is, it differs from one of two different values.
+            let strings = self.strings(set, context)?;
+            return Ok(Some(strings.len() > 1 || strings.all.iter().any(|only| **only != *text)));
         }
         match self.likeness_along(set, context)? {
             None => Ok(None),
@@ -257,39 +263,41 @@ impl<'a> Evaluator<'a> {
         right: &'a Expr,
         context: Context,
     ) -> Result<bool, EvalError> {
-        let Some((left_min, left_max)) = self.extremes(left, context)? else { return Ok(false) };
-        let Some((right_min, right_max)) = self.extremes(right, context)? else { return Ok(false) };
+        let Some((left_min, left_max)) = self.number_ends(left, context)?.ends else { return Ok(false) };
+        let Some((right_min, right_max)) = self.number_ends(right, context)?.ends else { return Ok(false) };
         Ok(match op {
             CompareOp::Less | CompareOp::LessOrEqual => op.holds(left_min, right_max),
             _ => op.holds(left_max, right_min),
         })
     }
 
-    /// Returns the smallest and the largest number in a node-set; nothing if there is no number.
-    fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
+    /// Returns the least and the greatest number of a node-set, where these are found for many context nodes at once.
+    fn numbers_known(&self, set: &'a Expr, context: Context) -> Result<Option<NumberEnds>, EvalError> {
+        let is_same_everywhere = fixed_path(set).is_some_and(|path| self.path_anchor(path, context) == Some(NO_NODE));
+        if is_same_everywhere { self.number_ends(set, context).map(Some) } else { self.numbers_along(set, context) }
+    }
+
+    /// Returns the least and the greatest number of a node-set, remembered where they do not depend on the context.
+    fn number_ends(&self, expr: &'a Expr, context: Context) -> Result<NumberEnds, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
         let cached = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
-        if let Some(extremes) = cached {
-            return Ok(extremes);
+        if let Some((ends, has_other)) = cached {
+            return Ok(NumberEnds { ends, has_other });
         }
         if fixed.is_none_or(|(_, anchor)| anchor != NO_NODE)
             && let Some(numbers) = self.numbers_along(expr, context)?
         {
-            return Ok(numbers.ends);
+            return Ok(numbers);
         }
-        let mut extremes: Option<(f64, f64)> = None;
+        let mut ends = NumberEnds::NOTHING;
         self.any_of(expr, context, &mut |node: NodeRef| {
-            let number = self.number_value(node)?;
-            if !number.is_nan() {
-                let (min, max) = extremes.unwrap_or((number, number));
-                extremes = Some((min.min(number), max.max(number)));
-            }
+            ends = ends.and(NumberEnds::of(self.number_value(node)?));
             Ok(())
         })?;
         if let Some(fixed) = fixed {
-            self.cache.borrow_mut().keep_extremes(fixed, extremes);
+            self.cache.borrow_mut().keep_extremes(fixed, (ends.ends, ends.has_other));
         }
-        Ok(extremes)
+        Ok(ends)
     }
 }
 

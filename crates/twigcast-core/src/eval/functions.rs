@@ -212,6 +212,7 @@ impl<'a> Evaluator<'a> {
         let mut text = String::new();
         for argument in arguments {
             let part = self.text(argument, context)?;
+            self.charge(1)?;
             self.charge_new_text(text.len(), part.text.len())?;
             text.push_str(&part.text);
         }
@@ -221,7 +222,9 @@ impl<'a> Evaluator<'a> {
     /// Returns `substring-before()` or `substring-after()`.
     fn part_beside(&self, function: Function, arguments: &'a [Expr], context: Context) -> Result<String, EvalError> {
         let (text, mark) = (self.string(&arguments[0], context)?, self.string(&arguments[1], context)?);
-        self.charge_text(text.len())?;
+        // Both arguments and the part are texts of their own.
+        self.charge(OPERATION_VISITS)?;
+        self.charge_text(2 * text.len())?;
         let part = text
             .split_once(&*mark)
             .map_or("", |(before, after)| if function == Function::SubstringBefore { before } else { after });

@@ -91,6 +91,12 @@ impl Summary for NumberEnds {
 }
 
 impl NumberEnds {
+    /// Returns the ends of one number, which may be NaN.
+    pub(super) fn of(number: f64) -> Self {
+        let is_number = !number.is_nan();
+        Self { ends: is_number.then_some((number, number)), has_other: !is_number }
+    }
+
     /// Returns whether one of the numbers compares so with another one, other than equally.
     pub(super) fn any_compares(self, op: CompareOp, number: f64) -> bool {
         let Some((min, max)) = self.ends else { return self.has_other && op == CompareOp::NotEqual };
@@ -233,10 +239,7 @@ impl<'a> Evaluator<'a> {
             context,
             ("numbers", std::ptr::null()),
             &mut |node, numbers: &mut NumberEnds| {
-                let number = self.number_value(node)?;
-                let is_number = !number.is_nan();
-                let one = NumberEnds { ends: is_number.then_some((number, number)), has_other: !is_number };
-                *numbers = numbers.and(one);
+                *numbers = numbers.and(NumberEnds::of(self.number_value(node)?));
                 Ok(())
             },
         )

@@ -89,8 +89,19 @@ fn implied_path(expr: &Expr) -> Option<PathPattern<'_>> {
     }
     let mut only = None;
     only_path(expr, &mut only)?;
+    let only = only.filter(|path| !is_plain_path(path));
     let pattern = PathPattern::of(only?, false)?;
     pattern.elements.iter().any(|element| !element.conditions.is_empty()).then_some(pattern)
+}
+
+/// Returns whether a path leads to elements by their names only, and asks for nothing else.
+fn is_plain_path(expr: &Expr) -> bool {
+    let is_plain = |step: &Step| {
+        matches!(step.axis, Axis::Child | Axis::Descendant)
+            && matches!(step.test, NodeTest::Name(_))
+            && step.predicates.is_empty()
+    };
+    matches!(expr, Expr::Path(path) if path.steps.iter().all(is_plain))
 }
 
 /// Finds the only path of an expression, those in predicates aside; `None` if there are several, or one that starts elsewhere.

@@ -291,7 +291,7 @@ impl<'a> MessageRun<'a, '_> {
 
     /// Returns whether an operand has a value at a node that compares so with a text, if that takes no more than a look.
     #[inline]
-    fn short_test(&self, operand: OperandId, relation: &Relation, node: NodeId) -> Option<bool> {
+    fn short_test(&mut self, operand: OperandId, relation: &Relation, node: NodeId) -> Option<bool> {
         if !matches!(relation, Relation::Equals(_) | Relation::Differs(_) | Relation::StartsWith(_)) {
             return None;
         }
@@ -306,6 +306,7 @@ impl<'a> MessageRun<'a, '_> {
             };
         };
         read_short(self.message, &shared.operand, node, test).ok()?;
+        self.memo.values_read += 1;
         Some(holds)
     }
 
