@@ -81,7 +81,7 @@ pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
         "xor" => ("write boolean(a) != boolean(b)", false),
         "not" => ("write not(...) around the condition", false),
         "like" | "LIKE" => ("write contains(a, 'part')", false),
-        "contains" => ("write contains(a, 'part')", false),
+        "contains" => ("write contains(a, 'part'), or a contains text \"word\"", false),
         _ => return None,
     })
 }

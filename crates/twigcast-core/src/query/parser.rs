@@ -186,6 +186,11 @@ impl<'a, 'v> Parser<'a, 'v> {
             self.refuse_end_tag()?;
             let symbol = self.token;
             self.advance();
+            if operator == Operator::ContainsText {
+                let operand = self.single(left, start)?;
+                left = Side::One(self.contains_text(operand, symbol)?);
+                continue;
+            }
             let left_height = self.height;
             let steps = self.steps;
             let right_start = self.token.start;
@@ -254,6 +259,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             TokenKind::Minus => (6, Arithmetic(ArithmeticOp::Subtract)),
             TokenKind::Star => (7, Arithmetic(ArithmeticOp::Multiply)),
             TokenKind::Name => match self.text_of(self.token) {
+                "contains" if self.is_contains_text() => (4, Operator::ContainsText),
                 "or" => (0, Operator::Or),
                 "and" => (1, Operator::And),
                 "eq" => (2, Compare(CompareOp::Equal)),
@@ -505,6 +511,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         if matches!(function, Function::Matches | Function::Tokenize | Function::Replace) {
             self.compile_pattern(function, &mut arguments, name)?;
         }
+        self.compile_words(function, &mut arguments, name)?;
         self.typed_call(function, arguments, name)
     }
 

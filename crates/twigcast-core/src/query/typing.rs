@@ -176,7 +176,12 @@ impl Parser<'_, '_> {
                 _ => (left, right),
             },
             Operator::Arithmetic(_) => (self.as_double(left), self.as_double(right)),
-            Operator::Or | Operator::And | Operator::Join | Operator::Range | Operator::NodeOrder(_) => (left, right),
+            Operator::Or
+            | Operator::And
+            | Operator::Join
+            | Operator::Range
+            | Operator::NodeOrder(_)
+            | Operator::ContainsText => (left, right),
         }
     }
 

@@ -9,6 +9,7 @@
 //! - [`epoch_table`]: a hash table that is emptied in no time
 //! - [`string_arena`]: an arena of short strings
 //! - [`temporal`]: dates, times and durations
+//! - [`words`]: words of texts, and what is asked of them
 
 pub(crate) mod chunked;
 pub(crate) mod cow_map;
@@ -19,3 +20,4 @@ pub mod number;
 pub(crate) mod packed_name;
 pub(crate) mod string_arena;
 pub mod temporal;
+pub mod words;
