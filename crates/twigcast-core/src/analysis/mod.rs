@@ -299,7 +299,9 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
                 _ => None,
             });
         }
-        (Function::DistinctValues | Function::Tokenize | Function::Words | Function::Except, [first, ..]) => return values_of(first),
+        (Function::DistinctValues | Function::Tokenize | Function::Words | Function::Except, [first, ..]) => {
+            return values_of(first);
+        }
         (Function::Intersect, [first, second]) => {
             return values_of(if first.is_none() { first } else { second });
         }

@@ -81,7 +81,7 @@ impl<'a> Evaluator<'a> {
             F::Replace => Value::String(Cow::Owned(self.replaced(arguments, context)?)),
             F::Intersect | F::Except => Value::Nodes(self.set_operation(function, arguments, context)?),
             #[rustfmt::skip]
-            F::StartsWith | F::EndsWith | F::Contains | F::Matches | F::FullText | F::Boolean
+            F::StartsWith | F::EndsWith | F::Contains | F::Matches | F::FullText | F::Within | F::Boolean
             | F::Not | F::True | F::False | F::Lang => Value::Boolean(self.call_boolean(function, arguments, context)?),
             #[rustfmt::skip]
             F::XsDouble | F::XsDecimal | F::XsInteger | F::XsDateTime
@@ -91,7 +91,7 @@ impl<'a> Evaluator<'a> {
             | F::DayFromDate | F::HoursFromTime | F::MinutesFromTime | F::SecondsFromTime
             | F::YearsFromDuration | F::MonthsFromDuration | F::DaysFromDuration | F::HoursFromDuration
             | F::MinutesFromDuration | F::SecondsFromDuration | F::XsQName | F::ResolveQName
-            | F::TwigVersion => self.typed_call_result(function, arguments, context)?,
+            | F::TwigVersion | F::Now => self.typed_call_result(function, arguments, context)?,
         })
     }
 
@@ -133,6 +133,7 @@ impl<'a> Evaluator<'a> {
                 Ok(matches!(&arguments[1], Expr::Pattern(pattern) if pattern.is_match(&text)))
             }
             Function::FullText => self.full_text(arguments, context),
+            Function::Within => self.is_within(arguments, context),
             Function::Lang => {
                 let expected = self.string(&arguments[0], context)?;
                 Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &expected)))
@@ -157,7 +158,7 @@ impl<'a> Evaluator<'a> {
             | Function::MinutesFromTime | Function::SecondsFromTime | Function::YearsFromDuration
             | Function::MonthsFromDuration | Function::DaysFromDuration | Function::HoursFromDuration
             | Function::MinutesFromDuration | Function::SecondsFromDuration | Function::XsQName
-            | Function::ResolveQName | Function::TwigVersion => {
+            | Function::ResolveQName | Function::TwigVersion | Function::Now => {
                 Ok(super::truth(&self.typed_call_result(function, arguments, context)?))
             },
         }

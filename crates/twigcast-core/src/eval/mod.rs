@@ -41,6 +41,7 @@ mod counts;
 mod evaluator;
 mod functions;
 mod grams;
+mod hours;
 mod index;
 mod joins;
 mod kept_values;

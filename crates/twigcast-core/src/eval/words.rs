@@ -129,8 +129,7 @@ impl<'a> Evaluator<'a> {
             Some(Expr::Literal(text)) => WordOptions::parse(text).unwrap_or_default(),
             _ => WordOptions::default(),
         };
-        let language =
-            if options.stemming { self.stem_language(arguments.get(2), context)? } else { None };
+        let language = if options.stemming { self.stem_language(arguments.get(2), context)? } else { None };
         for piece in self.wording(&arguments[0], context)?.pieces {
             self.charge_bytes(piece.len(), BYTES_PER_VISIT)?;
             match piece {

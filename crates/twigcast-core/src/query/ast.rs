@@ -85,7 +85,12 @@ impl Expr {
             }
             Self::Negate(operand) | Self::Map { nodes: operand, .. } => (std::slice::from_ref(operand), &[]),
             Self::Path(Path { start: PathStart::Filter { primary, .. }, .. }) => (std::slice::from_ref(primary), &[]),
-            Self::Path(_) | Self::Number(_) | Self::Literal(_) | Self::Pattern(_) | Self::Selection(_) | Self::Typed(_) => (&[], &[]),
+            Self::Path(_)
+            | Self::Number(_)
+            | Self::Literal(_)
+            | Self::Pattern(_)
+            | Self::Selection(_)
+            | Self::Typed(_) => (&[], &[]),
         };
         first.iter().chain(second)
     }

@@ -380,9 +380,13 @@ fn strength(expr: &Expr) -> Strength {
         Expr::Union(_) => Strength::Union,
         Expr::Map { .. } => Strength::Map,
         Expr::Call { function, .. } if function.facts().is_operator => Strength::Intersection,
-        Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) | Expr::Call { .. } => {
-            Strength::Path
-        }
+        Expr::Path(_)
+        | Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Typed(_)
+        | Expr::Call { .. } => Strength::Path,
     }
 }
 

@@ -82,6 +82,8 @@ pub enum Function {
     Except,
     Words,
     FullText,
+    Now,
+    Within,
 }
 
 /// The type of an expression: those of XPath 1.0, and some of XML Schema. All are known without evaluating, except that of
@@ -268,7 +270,7 @@ impl FunctionFacts {
 /// The facts of all functions. A row says what differs from: one argument of any type, no use of the context, and
 /// an unknown value on an empty node-set.
 #[rustfmt::skip]
-pub static FUNCTIONS: [FunctionFacts; Function::FullText as usize + 1] = {
+pub static FUNCTIONS: [FunctionFacts; Function::Within as usize + 1] = {
     use ContextUse::{Always, WithoutArgument};
     use ExprType as T;
     use Function as F;
@@ -404,6 +406,9 @@ pub static FUNCTIONS: [FunctionFacts; Function::FullText as usize + 1] = {
             .arguments(1, 3).first_node().values().of_xpath_3(),
         row(F::FullText, "twig:full-text", "twig:full-text(string, selection, language?)", T::Boolean)
             .arguments(2, 3).first_node().without_nodes(FALSE).of_xpath_3(),
+        row(F::Now, "twig:now", "twig:now()", T::Temporal(DateTime)).arguments(0, 0).elsewhere().of_xpath_3(),
+        row(F::Within, "time:within", "time:within(time, 'Mo-Fr 07:00-19:00', 'Europe/Zurich')", T::Boolean)
+            .arguments(3, 3).first_node().without_nodes(FALSE).of_xpath_3(),
     ]
 };
 

@@ -36,7 +36,9 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
             "a query is data: no function reads a file, the network or another message; for the message itself write \
              $doc, or begin the path with /"
         }
-        "current-date" | "current-dateTime" | "current-time" | "now" => "a query is data: no function reads the clock",
+        "current-date" | "current-dateTime" | "current-time" | "now" => {
+            "no function reads the clock; write $now for the time at which the message was published, xs:date($now) for its day"
+        }
         "current" => "write `.` in the outermost predicate",
         "key" | "generate-id" | "system-property" | "format-number" => "that is XSLT; write a predicate on values",
         "element" => "write * or the element's name",

@@ -340,7 +340,12 @@ pub(crate) fn relative(expr: Expr) -> Expr {
             let start = PathStart::Filter { primary: Box::new(relative(*primary)), predicates };
             Expr::Path(Path { start, steps })
         }
-        other @ (Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_)) => other,
+        other @ (Expr::Path(_)
+        | Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Typed(_)) => other,
     }
 }
 

@@ -465,6 +465,9 @@ impl<'a, 'v> Parser<'a, 'v> {
         if let Some(value) = self.parameter(token, name)? {
             return Ok(value);
         }
+        if name == "now" {
+            return Ok(Expr::Call { function: Function::Now, arguments: Vec::new() });
+        }
         Err(self.undeclared_variable(token, name))
     }
 
@@ -512,6 +515,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             self.compile_pattern(function, &mut arguments, name)?;
         }
         self.compile_words(function, &mut arguments, name)?;
+        self.check_hours(function, &arguments, name)?;
         self.typed_call(function, arguments, name)
     }
 

@@ -16,6 +16,7 @@ use super::operators::{Operator, Side, combine};
 use super::options::ParseOptions;
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
+use crate::util::hours::RecurringHours;
 use crate::util::number;
 use crate::util::words::language;
 use crate::util::words::nearness::{Near, Nearness};
@@ -73,7 +74,7 @@ impl<'a> Parser<'a, '_> {
         self.advance();
         let height = self.height;
         let selection = self.whole_selection()?;
-        self.height = height + 6;
+        self.height = height + selection.depth() + 6;
         self.check_height()?;
         let operand_type = self.type_of(&operand);
         if !matches!(operand_type, ExprType::NodeSet | ExprType::String) {
@@ -186,6 +187,25 @@ impl<'a> Parser<'a, '_> {
         };
         let message = format!("the selection of twig:full-text(): {message}");
         Err(self.error(name.start, QueryErrorKind::Syntax, message, &[]))
+    }
+
+    /// Checks the windows and the zone of `time:within()`.
+    pub(super) fn check_hours(&self, function: Function, arguments: &[Expr], name: Token) -> Parsed<()> {
+        if function != Function::Within {
+            return Ok(());
+        }
+        let [time, Expr::Literal(windows), Expr::Literal(zone)] = arguments else {
+            let message = "the windows and the zone of time:within() are literals or parameters here".into();
+            return Err(self.error(name.start, QueryErrorKind::Unsupported, message, &[]));
+        };
+        if matches!(self.type_of(time), ExprType::Number | ExprType::Boolean) {
+            let message = "time:within() takes a date and time: $now, or a path to one".into();
+            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[]));
+        }
+        match RecurringHours::parse(windows, zone) {
+            Ok(_) => Ok(()),
+            Err(message) => Err(self.error(name.start, QueryErrorKind::Syntax, message, &[])),
+        }
     }
 
     // The grammar -----------------------------------------------------------------------------------------------------
@@ -376,10 +396,7 @@ impl<'a> Parser<'a, '_> {
                 options.language = Some((&self.lexer.text[literal.start + 1..literal.end - 1], literal.start));
             }
             "thesaurus" | "stop" | "option" | "lowercase" | "uppercase" => {
-                return self.unsupported_text(
-                    token.start,
-                    &format!("`using {word}` is not here; {OPTIONS_THERE}"),
-                );
+                return self.unsupported_text(token.start, &format!("`using {word}` is not here; {OPTIONS_THERE}"));
             }
             _ => {
                 let message = format!("what follows `using` is an option of words; {OPTIONS_THERE}");
@@ -578,7 +595,8 @@ impl<'a> Parser<'a, '_> {
             words = plain(text);
         }
         if words.is_empty() {
-            let message = format!("there is no word in `{text}`, so no text contains it; a word has a letter or a digit");
+            let message =
+                format!("there is no word in `{text}`, so no text contains it; a word has a letter or a digit");
             return Err(self.error(offset, QueryErrorKind::Syntax, message, &["\"words\""]));
         }
         Ok(words)
@@ -594,9 +612,7 @@ fn call(function: Function, arguments: Vec<Expr>) -> Expr {
 }
 
 fn is_plain_attribute(step: &Step) -> bool {
-    step.axis == Axis::Attribute
-        && step.predicates.is_empty()
-        && matches!(step.test, NodeTest::Name(NameTest::Name(_)))
+    step.axis == Axis::Attribute && step.predicates.is_empty() && matches!(step.test, NodeTest::Name(NameTest::Name(_)))
 }
 
 fn is_itself(expr: &Expr) -> bool {
@@ -661,9 +677,7 @@ impl Worded {
                 let members: Option<Vec<_>> = members.iter().map(|member| self.needed(member)).collect();
                 joined(Operator::Or, members?)
             }
-            Selection::All(members) => {
-                joined(Operator::And, members.iter().filter_map(|member| self.needed(member)))
-            }
+            Selection::All(members) => joined(Operator::And, members.iter().filter_map(|member| self.needed(member))),
             Selection::Not(_) => None,
             Selection::Near(near) => self.needed(near.source()),
             Selection::Phrase(phrase) => {
@@ -696,8 +710,7 @@ impl Worded {
 
     /// Returns the verification of a selection.
     fn verified(&self, selection: &Selection) -> Expr {
-        let mut arguments =
-            vec![self.value.clone(), Expr::Selection(Arc::new(TextSelection::new(selection.clone())))];
+        let mut arguments = vec![self.value.clone(), Expr::Selection(Arc::new(TextSelection::new(selection.clone())))];
         if stems_by_text(selection) {
             arguments.extend(self.language.clone());
         }

@@ -3,6 +3,7 @@
 //! - [`chunked`]: a growing table in chunks, which its clones share
 //! - [`cow_map`]: hash tables that share with their clones what has not changed
 //! - [`hash_index`]: an index by hash into rows that are kept elsewhere
+//! - [`hours`]: windows of time that recur each week, in a time zone
 //! - [`json`]: JSON values and their text
 //! - [`packed_name`]: names of up to 16 bytes as two integers
 //! - [`number`]: numbers as XPath reads, writes and rounds them
@@ -15,6 +16,7 @@ pub(crate) mod chunked;
 pub(crate) mod cow_map;
 pub(crate) mod epoch_table;
 pub(crate) mod hash_index;
+pub mod hours;
 pub(crate) mod json;
 pub mod number;
 pub(crate) mod packed_name;

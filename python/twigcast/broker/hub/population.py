@@ -24,6 +24,7 @@ from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
+from twigcast.publication import microseconds_of
 from twigcast.registration import ENGINE_DIALECTS, Dialect, Params
 from twigcast.registration import Subscription as Query
 
@@ -233,10 +234,14 @@ class TenantPopulation:
         answer = self.session.engine.match_stream(stream, dictionary)
         return bool(len(answer) or answer.undecided)
 
-    def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
-        """Matches messages against the active subscriptions; the outcomes include payloads."""
+    def match(self, bodies: Sequence[bytes], received: Sequence[float]) -> list[MatchOutcome]:
+        """Matches messages against the active subscriptions; the outcomes include payloads.
+
+        ``received`` says of each when it came, which is ``$now`` to queries: so a replay has the same answer.
+        """
         outcomes = [MatchOutcome()] * len(bodies)
-        for part in self.session.match_batch(MessageBuffers.of(bodies), deliver=True, naming="slots"):
+        buffers, published = MessageBuffers.of(bodies), [microseconds_of(seconds) for seconds in received]
+        for part in self.session.match_batch(buffers, deliver=True, naming="slots", published=published):
             for row, outcome in zip(part.rows, _outcomes(part), strict=True):
                 outcomes[row] = outcome
         return outcomes

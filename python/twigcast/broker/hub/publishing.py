@@ -144,7 +144,8 @@ class PublishRun:
             positions.setdefault(s.tenant_id, []).append(position)
         for tenant_id, mine in positions.items():
             # With spaces for the DOCTYPE, so that errors name the lines of what was sent, and with its ID attributes.
-            answers = self._group.population.of(tenant_id).match([sent[index] for index in mine])
+            now = [self._group.now] * len(mine)
+            answers = self._group.population.of(tenant_id).match([sent[index] for index in mine], now)
             outcomes.update(zip(mine, answers, strict=True))
         return bodies, outcomes
 

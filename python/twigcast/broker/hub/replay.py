@@ -306,7 +306,8 @@ class _Matcher:
         return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
-        outcomes = self._population.match([message.with_ids for message in messages])
+        received = [message.received for message in messages]
+        outcomes = self._population.match([message.with_ids for message in messages], received)
         deliveries = []
         for message, outcome in zip(messages, outcomes, strict=True):
             if outcome.error is not None:

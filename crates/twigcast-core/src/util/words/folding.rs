@@ -24,8 +24,7 @@ const STEMMING: &str = "stemming";
 
 impl fmt::Display for WordOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named =
-            [(self.case_sensitive, CASE), (self.diacritics_sensitive, DIACRITICS), (self.stemming, STEMMING)];
+        let named = [(self.case_sensitive, CASE), (self.diacritics_sensitive, DIACRITICS), (self.stemming, STEMMING)];
         let named: Vec<_> = named.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
         formatter.write_str(&named.join(" "))
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -40,7 +41,8 @@ pub struct Near {
 #[derive(Clone, Debug)]
 enum NearPart {
     Phrase(Phrase),
-    Near(Near),
+    // Shared, since alternatives have the same parts over and over.
+    Near(Arc<Near>),
 }
 
 /// The words from one place to another, both included.
@@ -72,12 +74,6 @@ impl Near {
     /// Returns `true` if nothing but the order is asked.
     pub fn is_order_only(&self) -> bool {
         self.nearness == Nearness::Anywhere
-    }
-
-    /// Returns the same with another nearness.
-    #[must_use]
-    pub fn with(self, nearness: Nearness) -> Self {
-        Self { nearness, ..self }
     }
 
     pub(super) fn holds<S: WordSource>(&self, source: &mut S) -> Result<bool, S::Error> {
@@ -147,7 +143,8 @@ impl Near {
                 if self.is_beyond(chosen, span) {
                     break;
                 }
-                let is_due = if self.is_ordered { part == chosen.parts.count_ones() } else { chosen.parts >> part & 1 == 0 };
+                let is_due =
+                    if self.is_ordered { part == chosen.parts.count_ones() } else { chosen.parts >> part & 1 == 0 };
                 if !is_due || !self.is_near(chosen, span) {
                     continue;
                 }
@@ -212,7 +209,7 @@ fn alternatives(selection: &Selection) -> Result<Vec<Vec<NearPart>>, String> {
         Selection::Near(near) if near.is_order_only() => {
             return Err("`ordered` is written beside `window` or `distance`, not inside of what these are about".into());
         }
-        Selection::Near(near) => vec![vec![NearPart::Near(near.clone())]],
+        Selection::Near(near) => vec![vec![NearPart::Near(Arc::new(near.clone()))]],
         Selection::Not(_) => {
             return Err("`ftnot` cannot be a part of what `window`, `distance` or `ordered` is about; write \
                         `... window 5 words ftand ftnot ...` in parentheses of its own"

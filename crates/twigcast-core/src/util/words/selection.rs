@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use super::folding::WordOptions;
 use super::language::StemLanguage;
@@ -16,6 +16,8 @@ use super::table::WordTable;
 const LOOKUP_VISITS: u64 = 2;
 /// Places whose comparison counts as one visit.
 const PLACES_PER_VISIT: usize = 8;
+/// The most bytes of a word with wildcards, compiled.
+const WILD_BYTES_MAX: usize = 1 << 18;
 /// Words that a wildcard tries for one visit.
 const TRIED_PER_VISIT: usize = 2;
 
@@ -92,7 +94,7 @@ pub struct WildWord {
     /// The word as it is written in the query.
     source: Box<str>,
     /// What each match begins with.
-    pub prefix: Box<str>,
+    prefix: Box<str>,
     regex: Regex,
 }
 
@@ -134,6 +136,16 @@ impl Selection {
             Self::Not(member) => Ok(!member.holds(source)?),
             Self::Phrase(phrase) => Ok(!phrase.starts(source)?.is_empty()),
             Self::Near(near) => near.holds(source),
+        }
+    }
+
+    /// Returns how deeply the selection is nested.
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::Any(members) | Self::All(members) => 1 + members.iter().map(Self::depth).max().unwrap_or(0),
+            Self::Not(member) => 1 + member.depth(),
+            Self::Near(near) => 1 + near.source().depth(),
+            Self::Phrase(_) => 2,
         }
     }
 
@@ -194,6 +206,16 @@ impl Phrase {
     }
 }
 
+impl PhraseWord {
+    /// Returns what each word begins with that this one with wildcards finds; `None` if it has none.
+    pub fn prefix(&self) -> Option<&str> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Wild(wild) => Some(&wild.prefix),
+        }
+    }
+}
+
 impl WildWord {
     /// Returns a word with wildcards; the error says what is wrong with it.
     pub fn new(source: &str, options: WordOptions) -> Result<Self, String> {
@@ -236,13 +258,15 @@ impl WildWord {
         }
         flush(&mut literal, &mut regex, is_prefix);
         regex.push_str(")$");
-        let regex = Regex::new(&regex).map_err(|error| error.to_string())?;
+        let built = RegexBuilder::new(&regex).size_limit(WILD_BYTES_MAX).dfa_size_limit(WILD_BYTES_MAX).build();
+        let regex = built.map_err(|_| "it has too many wildcards".to_owned())?;
         Ok(Self { source: source.into(), prefix: prefix.into(), regex })
     }
 
     /// Returns `{n,m}` of a regular expression.
     fn times(text: &str) -> Result<String, String> {
-        let numbers = text.split_once(',').and_then(|(from, to)| Some((from.parse::<u8>().ok()?, to.parse::<u8>().ok()?)));
+        let numbers =
+            text.split_once(',').and_then(|(from, to)| Some((from.parse::<u8>().ok()?, to.parse::<u8>().ok()?)));
         match numbers {
             Some((from, to)) if from <= to => Ok(format!("{{{from},{to}}}")),
             _ => Err("a wildcard with numbers is `.{n,m}`, with n at most m and m at most 255".into()),

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn white_space_divides_also_beside_other_characters() {
-        for text in ["Zürich – Überschwemmung", "a \u{301}b", "東京 タワー", "«été»\n«l’été»", "x\u{ad}y z"] {
+        for text in ["Zürich – Überschwemmung", "a \u{301}b", "東京 タワー", "«été»\n«l’été»", "x\u{ad}y z"]
+        {
             assert_eq!(words(text), text.unicode_words().collect::<Vec<_>>(), "{text:?}");
         }
     }
