@@ -1,8 +1,8 @@
 """A model of ``contains text``: XQuery and XPath Full Text 3.0 as its formal semantics say, by enumeration.
 
-A *match* is a list of occurrences, each with its first and last word and its place in the query. ``ftand`` combines each
-match of one side with each of the other; ``window``, ``distance`` and ``ordered`` keep some. Nothing is indexed, shared or
-skipped, so texts have to be short.
+A *match* is a list of occurrences, each with its first and last word and its place in the query. ``ftand`` combines
+each match of one side with each of the other; ``window``, ``distance`` and ``ordered`` keep some. Nothing is indexed,
+shared or skipped, so texts have to be short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 Occurrence = tuple[int, int, int]
 Stem = Callable[[str], str]
 
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ import snowballstemmer
 
 from tests.full_text_model import Selection, Stem, Text, generated, holds, numbered, words
 from tests.seeds import printed_seed
-from twigcast import QueryError, SubscriptionSet, check, explain
+from twigcast import SubscriptionSet
 
 VOCABULARY = [
     *["flood", "floods", "Flood", "flooding", "warning", "warnings", "river", "rivers", "Bern", "BERN", "rain"],
     *["café", "Cafe", "cafés", "Zürich", "zurich", "can't", "Haus", "Häuser", "häusern", "storm", "storms"],
     *["and", "the", "of", "7", "42", "2026"],
 ]
-SEPARATORS = [" ", " ", " ", " ", "  ", ", ", ". ", " – ", "\n", "! ", " (", ") ", "<b>", "</b><i>x</i>", "<!-- -->"]
+SEPARATORS = [" "] * 4 + ["  ", ", ", ". ", " \N{EN DASH} ", "\n", "! ", " (", ") ", "<b>", "</b><i>x</i>", "<!-- -->"]
 
 
 def stem_of(language: str) -> Stem | None:
@@ -56,7 +56,9 @@ def message(r: random.Random) -> tuple[str, list[tuple[str, str, str | None]]]:
         if opened:
             body += "</b>"
         attribute = f" xml:lang={quoteattr(language)}" if language != "none" else ""
-        parts.append(f"<item kind={quoteattr(title)}{attribute}><title>{escape(title)}</title><text>{body}</text></item>")
+        parts.append(
+            f"<item kind={quoteattr(title)}{attribute}><title>{escape(title)}</title><text>{body}</text></item>"
+        )
         items.append((title, plain, None if language in ("none", "xx", "") else language))
     return f"<news>{''.join(parts)}</news>", items
 

@@ -1,4 +1,4 @@
-"""When messages are published: what ``$now`` is in a query."""
+"""The times at which messages are published: what ``$now`` is in a query."""
 
 from __future__ import annotations
 

@@ -534,8 +534,8 @@ class SubscriptionSet:
             grouped: Whether to answer in groups of keys that share a query: where many do, naming each key for each
                 message takes far longer than matching. Not together with ``deliver`` or ``nodes``.
             threads: How many threads share the work; 0 is one.
-            published: When the messages were published, which is ``$now`` to queries: a time for all, or a list or an Arrow
-                array with one for each; without it, the present.
+            published: When the messages were published, which is ``$now`` to queries: a time for all, or a list or an
+                Arrow array with one for each; without it, the present.
 
         Returns:
             A record batch with a row per message:

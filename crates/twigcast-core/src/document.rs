@@ -130,7 +130,7 @@ pub struct Document {
     pub declarations: Vec<NamespaceDeclaration>,
     /// The attributes that the message declares as IDs.
     pub id_attributes: Vec<IdAttribute>,
-    /// When the message was published, in the ticks of [`crate::util::temporal`]; `None` where no query asks.
+    /// The time at which the message was published, in the ticks of [`crate::util::temporal`]; `None` where no query asks.
     pub published: Option<i64>,
 }
 

@@ -7,9 +7,9 @@ use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, MessageDeliveries};
 use twigcast_core::error::MessageError;
 use twigcast_core::rewrite::Payloads;
+use twigcast_core::util::temporal::Temporal;
 
 use crate::buffers::ThreadMatches;
-use crate::engine::ticks;
 use crate::engine_handle::{Engine, key_of};
 use crate::external::{ExternalMatch, external_matches};
 use crate::keys::Keys;
@@ -264,7 +264,7 @@ impl BatchWork<'_> {
             for row in start..(start + self.share).min(self.rows.count) {
                 if let Some(source) = self.rows.get(row) {
                     let published = self.rows.published.as_ref().and_then(|times| times.get(row));
-                    matcher.published = published.map(|&time| ticks(time));
+                    matcher.published = published.map(|&time| Temporal::number_of_microseconds(time));
                     share.answer(self.core, &mut matcher, (row, source), self.options, (matches, payloads));
                 }
                 share.ends.push(matches.slots.len() - before);

@@ -50,11 +50,6 @@ pub struct SelectedNode {
     column: u32,
 }
 
-/// Returns microseconds since 1970 as the ticks of a date and time.
-pub fn ticks(microseconds: i64) -> i64 {
-    microseconds.saturating_mul(10)
-}
-
 /// Returns failures with keys in place of slots, and with reasons as text.
 fn by_key<R: ToString>(engine: &core::Engine, failures: impl Iterator<Item = (Slot, R)>) -> Vec<(String, String)> {
     failures.map(|(slot, reason)| (key_of(engine, slot), reason.to_string())).collect()
@@ -234,7 +229,7 @@ impl Engine {
         let (py, this) = (slf.py(), slf.clone().unbind());
         py.detach(|| {
             let (answer, is_due) = this.get().with_matcher(|engine, matcher| {
-                matcher.published = published.map(ticks);
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 engine.run(matcher, xml)?;
                 Ok((answer(&this, engine, matcher), engine.is_cover_choice_due()))
             })?;
@@ -260,7 +255,7 @@ impl Engine {
                     Some(answer) => answer.standing(engine, key),
                     None => engine.slot_of(key).map_or(Standing::Unknown, Standing::Current),
                 };
-                matcher.published = published.map(ticks);
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 match standing {
                     Standing::Current(slot) => Ok(engine.selected(matcher, xml, slot)),
                     other => Err(other),
@@ -289,7 +284,7 @@ impl Engine {
     fn node_counts(&self, py: Python<'_>, xml: &[u8], published: Option<i64>) -> PyResult<Vec<(String, usize)>> {
         py.detach(|| {
             self.with_matcher(|engine, matcher| {
-                matcher.published = published.map(ticks);
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 engine.run_counting(matcher, xml)?;
                 let slots = slots_of(engine, matcher).into_iter();
                 // A query that cannot be evaluated within the limits counts no nodes, as in a batch.
@@ -309,7 +304,7 @@ impl Engine {
         let prepared = py
             .detach(|| {
                 this.with_matcher(|engine, matcher| {
-                    matcher.published = published.map(ticks);
+                    matcher.published = published.map(Temporal::number_of_microseconds);
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
                     let prepared = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
@@ -398,7 +393,7 @@ impl Engine {
         published: Option<i64>,
     ) -> PyResult<String> {
         let context = queries::context(namespaces, dialect, params)?;
-        let published = published.map_or_else(Temporal::present, ticks);
+        let published = published.map_or_else(Temporal::present, Temporal::number_of_microseconds);
         let explained = py.detach(|| {
             let limits = self.read().limits().clone();
             explain::explain_published(xml, query, &context, &limits, published)

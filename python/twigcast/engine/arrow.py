@@ -84,9 +84,7 @@ def match_batch(
         xml, errors = pa.array(plain, pa.large_binary()), {**errors, **failures}
     if grouped and not session.engine.has_external:
         return _match_groups(session, xml, errors, threads, times)
-    parts = session.match_batch(
-        message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads, published=times
-    )
+    parts = session.match_batch(message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads, published=times)
     answers = _wrapped(next(parts), errors, deliver=deliver, nodes=nodes)
     for part in parts:
         its_errors = {index: errors[row] for index, row in enumerate(part.rows) if row in errors}

@@ -370,9 +370,7 @@ class EngineSession:
             FrozenAnswer(tuple(queries), answer.visits), frozenset(), tuple(undecided), kept.nodes, kept.node_counts
         )
 
-    def nodes(
-        self, message: MessageLike, key: str, since: object = None, published: int | None = None
-    ) -> list[Node]:
+    def nodes(self, message: MessageLike, key: str, since: object = None, published: int | None = None) -> list[Node]:
         """Returns the nodes that a subscription's query selects in a message, in document order.
 
         `since` is an answer of the engine: the subscription must be the one that this was given with. Errors are those

@@ -299,7 +299,7 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
                 _ => None,
             });
         }
-        (Function::DistinctValues | Function::Tokenize | Function::Words | Function::Except, [first, ..]) => {
+        (Function::DistinctValues | Function::Tokenize | Function::TwigWords | Function::Except, [first, ..]) => {
             return values_of(first);
         }
         (Function::Intersect, [first, second]) => {

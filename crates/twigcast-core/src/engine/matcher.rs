@@ -71,7 +71,7 @@ pub struct Matcher {
     /// The shape of each node of the message.
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
-    /// When the next message was published, if it is not published now: for that message only.
+    /// The time at which the next message was published, if it is not published now: for that message only.
     pub published: Option<i64>,
     pub(super) rewriter: BatchRewriter,
     pub(super) parsed: ParsedQueries,

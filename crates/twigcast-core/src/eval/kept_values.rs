@@ -171,7 +171,7 @@ impl<'a> Evaluator<'a> {
         node: NodeRef,
         texts: &mut Vec<Cow<'a, str>>,
     ) -> Result<(), EvalError> {
-        if let Expr::Call { function: Function::Words, arguments } = expr {
+        if let Expr::Call { function: Function::TwigWords, arguments } = expr {
             return self.append_words_at(arguments, node, texts);
         }
         let Expr::Call { function: Function::Tokenize, arguments } = expr else {

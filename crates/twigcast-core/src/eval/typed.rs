@@ -149,7 +149,7 @@ impl<'a> Evaluator<'a> {
             let name = self.resolved_name(arguments, context)?;
             return Ok(Some(name.map(|name| TypedValue::Name(name.into()))));
         }
-        if function == Function::Now {
+        if function == Function::TwigNow {
             return Ok(Some(self.published().map(TypedValue::Temporal)));
         }
         let component = function.component();

@@ -4,10 +4,7 @@
 //! instructions are not seen.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::rc::Rc;
-
-use rustc_hash::FxHashMap;
 
 use super::evaluator::Evaluator;
 use super::node::NodeRef;
@@ -15,9 +12,9 @@ use super::value::{BarePath, Context, EvalError, Value, bare};
 use crate::document::{NodeId, NodeKind};
 use crate::query::ast::Expr;
 use crate::query::functions::ExprType;
-use crate::util::words::selection::WordSource;
+use crate::util::words::phrase::WordSource;
 use crate::util::words::tokens::each_word;
-use crate::util::words::{StemLanguage, WordOptions, WordTable};
+use crate::util::words::{PlacedWords, StemLanguage, WordOptions};
 
 /// Visits that a word of a table counts as, and one of a list.
 const TABLE_WORD_VISITS: u64 = 8;
@@ -27,10 +24,7 @@ const BYTES_PER_VISIT: usize = 8;
 /// Visits that stemming a word counts as.
 const STEM_VISITS: u64 = 30;
 
-/// The words of the texts of a message that selections were verified on.
-pub(super) type WordTables = RefCell<FxHashMap<(NodeRef, WordOptions, Option<StemLanguage>), Rc<WordTable>>>;
-
-/// What the words of a text are read from.
+/// The text that words are read from.
 struct Wording<'a> {
     /// The node, if it is one of the message.
     node: Option<NodeRef>,
@@ -52,7 +46,7 @@ struct TextWords<'e, 'a> {
 impl WordSource for TextWords<'_, '_> {
     type Error = EvalError;
 
-    fn table(&mut self, options: WordOptions, language: Option<StemLanguage>) -> Result<Rc<WordTable>, EvalError> {
+    fn table(&mut self, options: WordOptions, language: Option<StemLanguage>) -> Result<Rc<PlacedWords>, EvalError> {
         let language = language.filter(|_| options.stemming);
         let key = self.node.map(|node| (node, options, language));
         let tables = &self.evaluator.word_tables;
@@ -65,7 +59,7 @@ impl WordSource for TextWords<'_, '_> {
                 None => self.evaluator.wording(self.text, self.context)?.pieces,
             });
         }
-        let mut table = WordTable::default();
+        let mut table = PlacedWords::default();
         for piece in self.pieces.iter().flatten() {
             self.evaluator.charge_bytes(piece.len(), BYTES_PER_VISIT)?;
             each_word(piece, |word| {

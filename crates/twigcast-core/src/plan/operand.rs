@@ -456,7 +456,7 @@ impl ValueTest {
         if !options.is_empty() {
             arguments.push(Expr::Literal(options.into()));
         }
-        let operand = Operand::of_value(&Expr::Call { function: Function::Words, arguments })?;
+        let operand = Operand::of_value(&Expr::Call { function: Function::TwigWords, arguments })?;
         Some(Self { operand, relation: Relation::StartsWith(prefix.into()) })
     }
 
@@ -469,7 +469,7 @@ impl ValueTest {
             return Self::of_typed(CastType::Version, value, op, constant).into_iter().collect();
         }
         let Expr::Call { function, arguments } = expr else { return Vec::new() };
-        if let (Function::FullText, [value, Expr::Selection(selection), ..]) = (function, arguments.as_slice()) {
+        if let (Function::TwigFullText, [value, Expr::Selection(selection), ..]) = (function, arguments.as_slice()) {
             return Self::of_wildcards(value, selection).into_iter().collect();
         }
         let (value, parts) = match (function, arguments.as_slice()) {

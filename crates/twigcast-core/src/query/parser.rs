@@ -466,7 +466,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             return Ok(value);
         }
         if name == "now" {
-            return Ok(Expr::Call { function: Function::Now, arguments: Vec::new() });
+            return Ok(Expr::Call { function: Function::TwigNow, arguments: Vec::new() });
         }
         Err(self.undeclared_variable(token, name))
     }

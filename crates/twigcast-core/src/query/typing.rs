@@ -248,7 +248,7 @@ impl Parser<'_, '_> {
             let is_taken = match (kind, function) {
                 (_, Function::Boolean | Function::Not) => true,
                 (ExprType::Temporal(_), Function::String | Function::Concat) => true,
-                (ExprType::Temporal(TemporalType::DateTime), Function::Within) => true,
+                (ExprType::Temporal(TemporalType::DateTime), Function::TimeWithin) => true,
                 (ExprType::Temporal(kind), _) => {
                     of_component.is_some_and(|of| of == kind)
                         || matches!(function.cast(), Some(CastType::Temporal(to)) if converts(kind, to))

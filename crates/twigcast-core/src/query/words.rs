@@ -19,8 +19,8 @@ use crate::error::QueryErrorKind;
 use crate::util::hours::RecurringHours;
 use crate::util::number;
 use crate::util::words::language;
-use crate::util::words::nearness::{Near, Nearness};
-use crate::util::words::selection::WildWord;
+use crate::util::words::phrase::WildWord;
+use crate::util::words::selection::{Near, Nearness};
 use crate::util::words::{Phrase, PhraseWord, Selection, StemLanguage, TextSelection, WordOptions, tokens};
 use crate::vocabulary::{Name, NamespaceId};
 
@@ -144,8 +144,8 @@ impl<'a> Parser<'a, '_> {
     /// Checks the literals of `twig:words()` and `twig:full-text()`, and reads the selection of the latter.
     pub(super) fn compile_words(&mut self, function: Function, arguments: &mut [Expr], name: Token) -> Parsed<()> {
         let what = match function {
-            Function::Words => "options",
-            Function::FullText => "selection",
+            Function::TwigWords => "options",
+            Function::TwigFullText => "selection",
             _ => return Ok(()),
         };
         let text = match arguments.get(1) {
@@ -159,7 +159,7 @@ impl<'a> Parser<'a, '_> {
         if let Some(Expr::Literal(tag)) = arguments.get(2) {
             self.known_language(tag, name.start)?;
         }
-        if function == Function::Words {
+        if function == Function::TwigWords {
             return match WordOptions::parse(&text) {
                 Ok(_) => Ok(()),
                 Err(other) => {
@@ -191,7 +191,7 @@ impl<'a> Parser<'a, '_> {
 
     /// Checks the windows and the zone of `time:within()`.
     pub(super) fn check_hours(&self, function: Function, arguments: &[Expr], name: Token) -> Parsed<()> {
-        if function != Function::Within {
+        if function != Function::TimeWithin {
             return Ok(());
         }
         let [time, Expr::Literal(windows), Expr::Literal(zone)] = arguments else {
@@ -665,7 +665,7 @@ impl Worded {
         }
         Expr::Compare {
             op: CompareOp::Equal,
-            left: Box::new(call(Function::Words, arguments)),
+            left: Box::new(call(Function::TwigWords, arguments)),
             right: Box::new(Expr::Literal(form.into())),
         }
     }
@@ -714,7 +714,7 @@ impl Worded {
         if stems_by_text(selection) {
             arguments.extend(self.language.clone());
         }
-        call(Function::FullText, arguments)
+        call(Function::TwigFullText, arguments)
     }
 }
 

@@ -79,7 +79,7 @@ impl Window {
         };
         let (from, to) = hours.split_once('-')?;
         let (from, to) = (seconds_of(from)?, seconds_of(to)?);
-        (from < DAY_SECONDS && to > 0 && from != to).then_some(Self { days, from, to })
+        (from < DAY_SECONDS && from != to).then_some(Self { days, from, to })
     }
 
     fn contains(self, weekday: i64, of_day: i64) -> bool {

@@ -97,6 +97,11 @@ impl Temporal {
         Self::new(kind, number, (!kind.is_duration()).then_some(0))
     }
 
+    /// Returns the number of a date and time that is so many microseconds after 1970.
+    pub fn number_of_microseconds(microseconds: i64) -> i64 {
+        microseconds.saturating_mul(SECOND / 1_000_000)
+    }
+
     /// Returns the number of the present date and time, by the clock of this machine.
     pub fn present() -> i64 {
         let ticks = |duration: std::time::Duration| i64::try_from(duration.as_nanos() / 100).unwrap_or(NUMBER_MAX);

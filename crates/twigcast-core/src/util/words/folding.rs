@@ -7,7 +7,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::language::StemLanguage;
 
-/// How words are compared: the match options of XQuery and XPath Full Text that concern a word of a text.
+/// The way in which words are compared: the match options of XQuery and XPath Full Text that concern a word of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WordOptions {
     /// Capital and small letters differ.
@@ -43,11 +43,6 @@ impl WordOptions {
             }
         }
         Ok(options)
-    }
-
-    /// Returns whether all words are in the form already in which they are compared.
-    pub fn changes_nothing(self) -> bool {
-        self.case_sensitive && self.diacritics_sensitive && !self.stemming
     }
 
     /// Returns a word in the form in which it is compared. Without a language there is no stem.

@@ -4,17 +4,18 @@
 //! - [`folding`]: a word in the form in which it is compared: letter case, diacritics, stem
 //! - [`language`]: the languages that have a stemmer
 //! - [`table`]: the words of one text with their places
-//! - [`selection`]: words, phrases, `ftand`, `ftor`, `ftnot`, and whether they hold
-//! - [`nearness`]: `window`, `distance` and `ordered`
+//! - [`phrase`]: words in a row, with wildcards or without
+//! - [`selection`]: `ftand`, `ftor`, `ftnot`, `window`, `distance` and `ordered`, and whether they hold
 
 pub mod folding;
 pub mod language;
-pub mod nearness;
+pub mod phrase;
 pub mod selection;
 pub mod table;
 pub mod tokens;
 
 pub use folding::WordOptions;
 pub use language::StemLanguage;
-pub use selection::{Phrase, PhraseWord, Selection, TextSelection};
-pub use table::WordTable;
+pub use phrase::{Phrase, PhraseWord};
+pub use selection::{Selection, TextSelection};
+pub use table::PlacedWords;

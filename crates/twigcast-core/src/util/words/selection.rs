@@ -1,31 +1,23 @@
 //! Selections of XQuery and XPath Full Text: what is asked of the words of a text.
+//!
+//! For `window`, `distance` and `ordered`, a selection is written out as alternatives, each a list of parts of which every one has to
+//! occur. Occurrences are chosen in the order of the text, one for each part. What was chosen before matters only by where it began,
+//! where it ended and which parts it was of, so that no such state is tried twice.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::collections::HashSet;
+use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::rc::Rc;
+use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use foldhash::fast::RandomState;
 
-use super::folding::WordOptions;
-use super::language::StemLanguage;
-use super::nearness::Near;
-use super::table::WordTable;
-
-/// Visits that looking up a word counts as.
-const LOOKUP_VISITS: u64 = 2;
-/// Places whose comparison counts as one visit.
-const PLACES_PER_VISIT: usize = 8;
-/// The most bytes of a word with wildcards, compiled.
-const WILD_BYTES_MAX: usize = 1 << 18;
-/// Words that a wildcard tries for one visit.
-const TRIED_PER_VISIT: usize = 2;
+use super::phrase::{Phrase, WordSource};
 
 /// A selection with the text that it was read from, by which it is compared.
 #[derive(Clone, Debug)]
 pub struct TextSelection {
     text: Box<str>,
-    /// What is asked.
+    /// The selection.
     pub root: Selection,
 }
 
@@ -53,7 +45,7 @@ impl TextSelection {
     }
 }
 
-/// What is asked of the words of a text.
+/// A question about the words of a text.
 #[derive(Clone, Debug)]
 pub enum Selection {
     /// `a ftor b`.
@@ -66,51 +58,6 @@ pub enum Selection {
     Phrase(Phrase),
     /// Words and phrases that are near each other.
     Near(Near),
-}
-
-/// Words in a row.
-#[derive(Clone, Debug)]
-pub struct Phrase {
-    /// The words: at least one.
-    pub words: Vec<PhraseWord>,
-    /// How they are compared.
-    pub options: WordOptions,
-    /// The language that they are stemmed in, if the query says so; else it is that of the text.
-    pub language: Option<StemLanguage>,
-}
-
-/// A word of a phrase.
-#[derive(Clone, Debug)]
-pub enum PhraseWord {
-    /// A word as it is written in the query.
-    Plain(Box<str>),
-    /// A word with wildcards.
-    Wild(WildWord),
-}
-
-/// A word with wildcards, compiled.
-#[derive(Clone, Debug)]
-pub struct WildWord {
-    /// The word as it is written in the query.
-    source: Box<str>,
-    /// What each match begins with.
-    prefix: Box<str>,
-    regex: Regex,
-}
-
-/// What evaluating a selection needs: the words of the text, its language, and how to count work.
-pub trait WordSource {
-    /// The error of a budget that is used up.
-    type Error;
-
-    /// Returns the words of the text in the form of such options.
-    fn table(&mut self, options: WordOptions, language: Option<StemLanguage>) -> Result<Rc<WordTable>, Self::Error>;
-
-    /// Returns the language of the text.
-    fn language(&self) -> Option<StemLanguage>;
-
-    /// Counts visits.
-    fn charge(&self, visits: u64) -> Result<(), Self::Error>;
 }
 
 impl Selection {
@@ -159,121 +106,6 @@ impl Selection {
     }
 }
 
-impl Phrase {
-    /// Returns the options by which a word of the phrase is looked up. What has wildcards has no stem.
-    fn options_of(&self, word: &PhraseWord) -> WordOptions {
-        match word {
-            PhraseWord::Plain(_) => self.options,
-            PhraseWord::Wild(_) => WordOptions { stemming: false, ..self.options },
-        }
-    }
-
-    /// Returns the places at which the phrase begins, in order.
-    pub fn starts<S: WordSource>(&self, source: &mut S) -> Result<Vec<u32>, S::Error> {
-        let language = self.language.or_else(|| source.language());
-        let mut starts: Option<Vec<u32>> = None;
-        for (offset, word) in (0_u32..).zip(&self.words) {
-            let table = source.table(self.options_of(word), language)?;
-            let places = match word {
-                PhraseWord::Plain(word) => {
-                    source.charge(LOOKUP_VISITS)?;
-                    let places = table.places(&self.options.fold(word, language));
-                    source.charge((places.len() / PLACES_PER_VISIT) as u64)?;
-                    Cow::Borrowed(places)
-                }
-                PhraseWord::Wild(wild) => {
-                    source.charge((table.distinct() / TRIED_PER_VISIT) as u64)?;
-                    let tried = table.all().filter(|(word, _)| wild.regex.is_match(word));
-                    let mut places: Vec<_> = tried.flat_map(|(_, places)| places.iter().copied()).collect();
-                    source.charge(places.len() as u64)?;
-                    places.sort_unstable();
-                    Cow::Owned(places)
-                }
-            };
-            starts = Some(match starts {
-                None => places.into_owned(),
-                Some(mut starts) => {
-                    source.charge((starts.len() / PLACES_PER_VISIT) as u64)?;
-                    starts.retain(|start| places.binary_search(&(start + offset)).is_ok());
-                    starts
-                }
-            });
-            if starts.as_ref().is_some_and(Vec::is_empty) {
-                break;
-            }
-        }
-        Ok(starts.unwrap_or_default())
-    }
-}
-
-impl PhraseWord {
-    /// Returns what each word begins with that this one with wildcards finds; `None` if it has none.
-    pub fn prefix(&self) -> Option<&str> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Wild(wild) => Some(&wild.prefix),
-        }
-    }
-}
-
-impl WildWord {
-    /// Returns a word with wildcards; the error says what is wrong with it.
-    pub fn new(source: &str, options: WordOptions) -> Result<Self, String> {
-        let (mut regex, mut prefix, mut is_prefix) = (String::from("^(?s:"), String::new(), true);
-        let mut literal = String::new();
-        let options = WordOptions { stemming: false, ..options };
-        let mut flush = |literal: &mut String, regex: &mut String, is_prefix: bool| {
-            let folded = options.fold(literal, None);
-            if is_prefix {
-                prefix.push_str(&folded);
-            }
-            regex.push_str(&regex::escape(&folded));
-            literal.clear();
-        };
-        let mut characters = source.chars().peekable();
-        while let Some(character) = characters.next() {
-            match character {
-                '\\' => match characters.next() {
-                    Some(escaped) => literal.push(escaped),
-                    None => return Err("a backslash stands before the character that it means".into()),
-                },
-                '.' => {
-                    flush(&mut literal, &mut regex, is_prefix);
-                    is_prefix = false;
-                    regex.push('.');
-                    match characters.peek() {
-                        Some(&sign @ ('?' | '*' | '+')) => {
-                            regex.push(sign);
-                            characters.next();
-                        }
-                        Some('{') => {
-                            let quantifier: String = characters.by_ref().take_while(|&c| c != '}').collect();
-                            regex.push_str(&Self::times(&quantifier[1..])?);
-                        }
-                        _ => {}
-                    }
-                }
-                other => literal.push(other),
-            }
-        }
-        flush(&mut literal, &mut regex, is_prefix);
-        regex.push_str(")$");
-        let built = RegexBuilder::new(&regex).size_limit(WILD_BYTES_MAX).dfa_size_limit(WILD_BYTES_MAX).build();
-        let regex = built.map_err(|_| "it has too many wildcards".to_owned())?;
-        Ok(Self { source: source.into(), prefix: prefix.into(), regex })
-    }
-
-    /// Returns `{n,m}` of a regular expression.
-    fn times(text: &str) -> Result<String, String> {
-        let numbers =
-            text.split_once(',').and_then(|(from, to)| Some((from.parse::<u8>().ok()?, to.parse::<u8>().ok()?)));
-        match numbers {
-            Some((from, to)) if from <= to => Ok(format!("{{{from},{to}}}")),
-            _ => Err("a wildcard with numbers is `.{n,m}`, with n at most m and m at most 255".into()),
-        }
-    }
-}
-
 impl fmt::Display for Selection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = |members: &[Self], operator: &str| {
@@ -301,35 +133,259 @@ impl fmt::Display for Selection {
     }
 }
 
-impl fmt::Display for Phrase {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_char('"')?;
-        let mut has_wildcards = false;
-        for (index, word) in self.words.iter().enumerate() {
-            if index > 0 {
-                formatter.write_char(' ')?;
+// Nearness ------------------------------------------------------------------------------------------------------------
+
+/// The most alternatives, and the most parts of one.
+pub const ALTERNATIVES_MAX: usize = 64;
+/// The most parts of an alternative.
+pub const PARTS_MAX: usize = 12;
+
+/// The most words that may lie between, or around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearness {
+    /// All within so many words.
+    Window(u32),
+    /// The least and the most words between one and the next.
+    Distance(i64, i64),
+    /// Anywhere.
+    Anywhere,
+}
+
+/// A selection whose parts have to be near each other.
+#[derive(Clone, Debug)]
+pub struct Near {
+    source: Box<Selection>,
+    alternatives: Vec<Vec<NearPart>>,
+    nearness: Nearness,
+    is_ordered: bool,
+}
+
+/// A part of a selection that is near others.
+#[derive(Clone, Debug)]
+enum NearPart {
+    Phrase(Phrase),
+    // Shared, since alternatives have the same parts over and over.
+    Near(Arc<Near>),
+}
+
+/// The words from one place to another, both included.
+type WordSpan = (u32, u32);
+
+/// What matters of the occurrences chosen so far.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Chosen {
+    /// Their parts, as bits.
+    parts: u32,
+    /// Where the first begins, where the last begins and ends, and where all have ended.
+    first: u32,
+    last: WordSpan,
+    end: u32,
+}
+
+impl Near {
+    /// Returns a selection of which all parts have to be near each other; the error says why it cannot be one.
+    pub fn new(source: Selection, nearness: Nearness, is_ordered: bool) -> Result<Self, String> {
+        let alternatives = alternatives(&source)?;
+        Ok(Self { source: Box::new(source), alternatives, nearness, is_ordered })
+    }
+
+    /// Returns what is asked apart from nearness.
+    pub fn source(&self) -> &Selection {
+        &self.source
+    }
+
+    /// Returns `true` if nothing but the order is asked.
+    pub fn is_order_only(&self) -> bool {
+        self.nearness == Nearness::Anywhere
+    }
+
+    pub(super) fn holds<S: WordSource>(&self, source: &mut S) -> Result<bool, S::Error> {
+        for parts in &self.alternatives {
+            if !self.spans_of(parts, true, source)?.is_empty() {
+                return Ok(true);
             }
-            let source = match word {
-                PhraseWord::Plain(word) => word,
-                PhraseWord::Wild(wild) => {
-                    has_wildcards = true;
-                    &wild.source
-                }
-            };
-            formatter.write_str(&source.replace('"', "\"\""))?;
         }
-        formatter.write_char('"')?;
-        let WordOptions { case_sensitive, diacritics_sensitive, stemming } = self.options;
-        let named = [
-            (case_sensitive, "case sensitive"),
-            (diacritics_sensitive, "diacritics sensitive"),
-            (stemming, "stemming"),
-            (has_wildcards, "wildcards"),
-        ];
-        named.into_iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, name)| write!(formatter, " using {name}"))?;
-        match self.language {
-            Some(language) => write!(formatter, " using language \"{}\"", language.tag()),
-            None => Ok(()),
+        Ok(false)
+    }
+
+    fn spans<S: WordSource>(&self, source: &mut S) -> Result<Vec<WordSpan>, S::Error> {
+        let mut all = Vec::new();
+        for parts in &self.alternatives {
+            all.append(&mut self.spans_of(parts, false, source)?);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
+    /// Returns from where to where parts occur together, once or as often as they do.
+    fn spans_of<S: WordSource>(
+        &self,
+        parts: &[NearPart],
+        once: bool,
+        source: &mut S,
+    ) -> Result<Vec<WordSpan>, S::Error> {
+        let mut occurrences = Vec::new();
+        for (part, index) in parts.iter().zip(0_u32..) {
+            let spans = part.spans(source)?;
+            if spans.is_empty() {
+                return Ok(Vec::new());
+            }
+            occurrences.extend(spans.into_iter().map(|span| (span, index)));
+        }
+        source.charge(occurrences.len() as u64)?;
+        occurrences.sort_unstable();
+        let all = (1_u32 << parts.len()) - 1;
+        let mut found = Vec::new();
+        let mut tried: HashSet<(Chosen, usize), RandomState> = HashSet::default();
+        let mut open: Vec<(Chosen, usize)> = Vec::new();
+        for (index, &(span, part)) in occurrences.iter().enumerate() {
+            if !self.is_ordered || part == 0 {
+                open.push((Chosen { parts: 1 << part, first: span.0, last: span, end: span.1 }, index));
+            }
+        }
+        while let Some((chosen, index)) = open.pop() {
+            source.charge(1)?;
+            if chosen.parts == all {
+                if self.fits(chosen) {
+                    found.push((chosen.first, chosen.end));
+                    if once {
+                        return Ok(found);
+                    }
+                }
+                continue;
+            }
+            // An occurrence of one part may be one of another, too: the same place is looked at again.
+            let from = match self.is_ordered {
+                // In order are also those that begin at the same place.
+                true => occurrences.partition_point(|(span, _)| span.0 < chosen.last.0),
+                false => index + 1,
+            };
+            for (next, &(span, part)) in occurrences.iter().enumerate().skip(from) {
+                source.charge(1)?;
+                if self.is_beyond(chosen, span) {
+                    break;
+                }
+                let is_due =
+                    if self.is_ordered { part == chosen.parts.count_ones() } else { chosen.parts >> part & 1 == 0 };
+                if !is_due || !self.is_near(chosen, span) {
+                    continue;
+                }
+                let parts = chosen.parts | 1 << part;
+                let chosen = Chosen { parts, last: chosen.last.max(span), end: chosen.end.max(span.1), ..chosen };
+                if tried.insert((chosen, next)) {
+                    open.push((chosen, next));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns whether no occurrence from there on can belong to what is chosen.
+    fn is_beyond(&self, chosen: Chosen, span: WordSpan) -> bool {
+        match self.nearness {
+            Nearness::Window(size) => span.0 - chosen.first >= size,
+            Nearness::Distance(_, most) => between(chosen.last, span) > most,
+            Nearness::Anywhere => false,
+        }
+    }
+
+    fn is_near(&self, chosen: Chosen, span: WordSpan) -> bool {
+        match self.nearness {
+            Nearness::Window(size) => span.1 - chosen.first < size,
+            Nearness::Distance(least, most) => (least..=most).contains(&between(chosen.last, span)),
+            Nearness::Anywhere => true,
+        }
+    }
+
+    /// Returns whether what is chosen is short enough: one part alone may be too long for its window.
+    fn fits(&self, chosen: Chosen) -> bool {
+        match self.nearness {
+            Nearness::Window(size) => chosen.end - chosen.first < size,
+            _ => true,
+        }
+    }
+}
+
+/// Returns how many words are between two occurrences; less than none if they overlap.
+fn between(before: WordSpan, after: WordSpan) -> i64 {
+    i64::from(after.0) - i64::from(before.1) - 1
+}
+
+impl NearPart {
+    fn spans<S: WordSource>(&self, source: &mut S) -> Result<Vec<WordSpan>, S::Error> {
+        match self {
+            Self::Phrase(phrase) => {
+                let more = phrase.words.len() as u32 - 1;
+                Ok(phrase.starts(source)?.into_iter().map(|start| (start, start + more)).collect())
+            }
+            Self::Near(near) => near.spans(source),
+        }
+    }
+}
+
+/// Returns a selection as alternatives of parts that all have to occur.
+fn alternatives(selection: &Selection) -> Result<Vec<Vec<NearPart>>, String> {
+    let written = match selection {
+        Selection::Phrase(phrase) => vec![vec![NearPart::Phrase(phrase.clone())]],
+        // Mere order has no extent: its parts stay what they are.
+        Selection::Near(near) if near.is_order_only() => {
+            return Err("`ordered` is written beside `window` or `distance`, not inside of what these are about".into());
+        }
+        Selection::Near(near) => vec![vec![NearPart::Near(Arc::new(near.clone()))]],
+        Selection::Not(_) => {
+            return Err("`ftnot` cannot be a part of what `window`, `distance` or `ordered` is about; write \
+                        `... window 5 words ftand ftnot ...` in parentheses of its own"
+                .into());
+        }
+        Selection::Any(members) => {
+            let mut all = Vec::new();
+            for member in members {
+                all.append(&mut alternatives(member)?);
+            }
+            all
+        }
+        Selection::All(members) => {
+            let mut all = vec![Vec::new()];
+            for member in members {
+                let member = alternatives(member)?;
+                if all.len() * member.len() > ALTERNATIVES_MAX {
+                    return Err(too_many());
+                }
+                all = all
+                    .iter()
+                    .flat_map(|parts| member.iter().map(move |more| parts.iter().chain(more).cloned().collect()))
+                    .collect();
+            }
+            all
+        }
+    };
+    if written.len() > ALTERNATIVES_MAX || written.iter().any(|parts| parts.len() > PARTS_MAX) {
+        return Err(too_many());
+    }
+    Ok(written)
+}
+
+fn too_many() -> String {
+    format!(
+        "what `window`, `distance` or `ordered` is about has at most {ALTERNATIVES_MAX} alternatives of {PARTS_MAX} parts; make \
+         it several subscriptions"
+    )
+}
+
+impl fmt::Display for Near {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "({})", self.source)?;
+        if self.is_ordered {
+            formatter.write_str(" ordered")?;
+        }
+        match self.nearness {
+            Nearness::Window(size) => write!(formatter, " window {size} words"),
+            Nearness::Distance(least, most) if least == most => write!(formatter, " distance exactly {most} words"),
+            Nearness::Distance(i64::MIN, most) => write!(formatter, " distance at most {most} words"),
+            Nearness::Distance(least, i64::MAX) => write!(formatter, " distance at least {least} words"),
+            Nearness::Distance(least, most) => write!(formatter, " distance from {least} to {most} words"),
+            Nearness::Anywhere => Ok(()),
         }
     }
 }

@@ -5,13 +5,13 @@ use hashbrown::HashMap;
 
 /// The words of a text in the form in which they are compared, by the places at which they stand, counted from 0.
 #[derive(Debug, Default)]
-pub struct WordTable {
+pub struct PlacedWords {
     // Keyed per process: what messages hold must not decide how far one has to look.
     places: HashMap<Box<str>, Vec<u32>, RandomState>,
     count: u32,
 }
 
-impl WordTable {
+impl PlacedWords {
     /// Appends a word.
     pub fn push(&mut self, word: &str) {
         match self.places.get_mut(word) {
