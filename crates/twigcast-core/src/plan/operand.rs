@@ -239,7 +239,7 @@ impl Operand {
                 // The others read texts in ways of their own, or return another value.
                 let reads_texts =
                     matches!(function.cast(), Some(CastType::Temporal(_))) || *function == Function::XsDouble;
-                if reads_texts { Some((Self::typed_source(&arguments[0])?.0, true)) } else { None }
+                if reads_texts { Some((Self::typed_source(arguments.first()?)?.0, true)) } else { None }
             }
             _ => None,
         }
