@@ -63,7 +63,7 @@ $(VENV)/.services: tests/services/install.sh | $(BIN)/python
 
 # The fast tests in parallel, on slow machines too, then all others one after the other.
 test:
-	@$(MAKE) --no-print-directory test-fast TEST_SECONDS_MAX=10
+	@$(MAKE) --no-print-directory test-fast TEST_SECONDS_MAX=30
 	@$(MAKE) --no-print-directory test-slow
 
 TEST_SECONDS_MAX ?= 1

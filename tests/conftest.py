@@ -8,6 +8,7 @@ each run tries the same examples.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tests.services.postgresql import PostgresqlServer
 
 pytest_plugins = ["tests.tools.fast_ring"]
+
+# Jobs that a shell runs in the background ignore Ctrl-C, and so would all processes that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "quick",

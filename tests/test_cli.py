@@ -211,6 +211,13 @@ def test_check_tells_how_a_query_runs(desk: Path) -> None:
     assert ran.out.splitlines()[0] == "//story//p"
 
 
+def test_check_warns_of_a_query_that_is_the_path_of_a_file(desk: Path) -> None:
+    ran = twigcast("check", "subs.jsonl", "/no/file", "x" * 5_000, cwd=desk)
+    assert ran.status == 0
+    assert ran.err.count("warning") == 1
+    assert "for those in the file of this name: -s subs.jsonl" in ran.err
+
+
 def test_check_points_at_what_is_wrong(desk: Path) -> None:
     ran = twigcast("check", "//story[p=", "/good", cwd=desk)
     assert ran.status == 2
@@ -373,7 +380,7 @@ def test_ctrl_c_ends_it_quietly(desk: Path) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=1)
                 break
-        out, errors = process.communicate(timeout=5)
+        out, errors = process.communicate(timeout=30)
     assert (process.returncode, out, errors) == (130, b"", b"")
 
 

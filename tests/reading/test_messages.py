@@ -1,6 +1,7 @@
 """Reading messages from everything that may hold them, with stable ids, whatever is wrong with some of them."""
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -9,12 +10,14 @@ import random
 import sys
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from twigcast import Limits
+from tests.seeds import printed_seed
+from twigcast import Limits, SubscriptionSet
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError, UnreadableMessage
 from twigcast.reading.messages import Message, RejectedInput, find_message_files, read_messages
 from twigcast.reading.options import ReadOptions
@@ -189,6 +192,55 @@ def test_compressed_messages_and_archives_of_all_kinds(
     assert isinstance(rejected.error, UnreadableMessage | MalformedMessage)
 
 
+def _before_the_cut(kind: str, cut: bytes) -> bytes:
+    """Returns what can be decompressed of a file that was cut short."""
+    match kind:
+        case "gz":
+            return zlib.decompressobj(wbits=31).decompress(cut)
+        case "bz2":
+            return bz2.BZ2Decompressor().decompress(cut)
+        case "xz":
+            return lzma.LZMADecompressor().decompress(cut)
+    plain, stream = bytearray(), pa.CompressedInputStream(pa.py_buffer(cut), "zstd")
+    with contextlib.suppress(OSError):
+        while byte := stream.read(1):
+            plain += byte
+    return bytes(plain)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_records_before_a_cut_are_read_and_then_the_cut_is_told(tmp_path: Path, kind: str, times: int) -> None:
+    randomness = random.Random(printed_seed())
+    items = b"".join(b"<i>%s</i>" % randomness.randbytes(450).hex().encode() for _ in range(400))
+    whole = compressed(kind, b"<r>" + items + b"</r>")
+    inner = [whole, whole[: randomness.randrange(len(whole) // 2, len(whole) - 40)], whole[:40]]
+    for data in inner:
+        path = tmp_path / f"a.xml.{kind}"
+        path.write_bytes(gzip.compress(data) if times == 2 else data)
+        count = _before_the_cut(kind, data).count(b"</i>")
+        read_whole = data is whole
+        matches = list(SubscriptionSet({"i": "/i"}).match_records(path, "i"))
+        results = list(read(path, record="i").values())
+        assert sum(match.keys == ["i"] for match in matches) == count
+        assert sum(isinstance(result, bytes) for result in results) == count
+        assert len(matches) == len(results) == count + (not read_whole)
+        if not read_whole:
+            assert isinstance(results[-1], RejectedInput)
+            assert matches[-1].number == count + 1
+            assert "Compressed file ended before" in str(matches[-1].error)
+            assert str(matches[-1].error) == str(results[-1].error)
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_a_name_may_say_the_wrong_compression_or_one_that_is_undone(tmp_path: Path, kind: str) -> None:
+    for other in ("gz", "bz2", "xz", "zst", "plain"):
+        path = tmp_path / f"a.xml.{kind}"
+        path.write_bytes(b"<a><i/></a>" if other == "plain" else compressed(other, b"<a><i/></a>"))
+        assert read(path) == {f"a.xml.{kind}": b"<a><i/></a>"}
+        assert [one.keys for one in SubscriptionSet({"i": "/i"}).match_records(path, "i")] == [["i"]]
+
+
 def test_archives_in_archives_are_read(tmp_path: Path) -> None:
     inner = make_zip(tmp_path / "inner.zip", {"x.xml": b"<x/>", "y.xml.gz": gzip.compress(b"<y/>")}).read_bytes()
     tar = make_tar(tmp_path / "middle.tar.gz", {"d/inner.zip": inner, "z.xml": b"<z/>"}).read_bytes()
@@ -358,7 +410,7 @@ def test_damaged_archives_are_rejected_and_the_rest_is_read(tmp_path: Path) -> N
         make_tar(tmp_path / "c.tgz", {"1.xml": b"<one/>", "2.xml": noise}).read_bytes()[:3_000]
     )
     (tmp_path / "d.xml.gz").write_bytes(gzip.compress(noise)[:-2_000])
-    (tmp_path / "e.gz").write_bytes(b"<not-compressed/>")
+    (tmp_path / "e.gz").write_bytes(b"not compressed")
     (tmp_path / "f.tar").write_bytes(b"")
     (tmp_path / "g.xml").write_bytes(b"<good/>")
     result = read(tmp_path)

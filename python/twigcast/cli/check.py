@@ -44,6 +44,11 @@ def check(
     """
     if bool(queries) == bool(subscriptions):
         raise typer.BadParameter("give either queries or -s SUBSCRIPTIONS", param_hint="QUERY")
+    for name in filter(_is_file, queries or []):
+        print(
+            f"twigcast: warning: {name} is checked as a query; for those in the file of this name: -s {name}",
+            file=sys.stderr,
+        )
     items = (
         _from_file(subscriptions) if subscriptions else (_CheckItem(Subscription("", query)) for query in queries or [])
     )
@@ -80,6 +85,14 @@ class _CheckItem:
             return ""
         key = self.subscription.key
         return key if self.line is None else f"{self.path}:{self.line}: {key}"
+
+
+def _is_file(query: str) -> bool:
+    """Returns whether a query is also the path of a file."""
+    try:
+        return Path(query).is_file()
+    except (OSError, ValueError):
+        return False  # no path is so long, or has such characters
 
 
 def _from_file(path: Path) -> Iterator[_CheckItem]:

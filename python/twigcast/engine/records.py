@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from twigcast.engine.session import EngineSession
-from twigcast.errors import RejectedMessage, SourceError, UndecidedSubscription
+from twigcast.errors import RejectedMessage, SourceError, UndecidedSubscription, UnreadableMessage
 from twigcast.notebook import html_table
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.records import Record, cut_record_batches, feed, located
 from twigcast.reading.repairs import RepairCounts, RepairingStream
 from twigcast.reading.streams import ByteStream
 from twigcast.reading.text import as_bytes
-from twigcast.reading.unpacking import is_packed, unpacked, why_unread
+from twigcast.reading.unpacking import DamagedFile, is_packed, unpacked, why_unread
 
 
 class RecordMatch(NamedTuple):
@@ -60,6 +60,13 @@ class RecordMatches:
         self._repairs = repairs
 
     def __iter__(self) -> Iterator[RecordMatch]:
+        try:
+            yield from self._read()
+        except DamagedFile as error:
+            # As reading its messages does: what comes before the damage counts, and then it is told.
+            yield RecordMatch(self.count + 1, [], UnreadableMessage(str(error)))
+
+    def _read(self) -> Iterator[RecordMatch]:
         with _opened(self._document) as stream:
             if self._options.tolerant:
                 stream = RepairingStream(stream, self._repairs, self._options.types.declares)
@@ -156,7 +163,10 @@ def _opened(document: os.PathLike[str] | ByteStream) -> Iterator[ByteStream]:
     except OSError as error:
         raise SourceError(os.fspath(document), f"it cannot be read: {error.strerror}") from None
     with file:
-        stream = unpacked(file)
-        if (reason := why_unread(file.peek(16), os.fspath(document), is_document=True)) is not None:
+        try:
+            stream = unpacked(file)
+        except ValueError as error:
+            raise SourceError(os.fspath(document), str(error)) from None
+        if (reason := why_unread(stream.peek(16), os.fspath(document), is_document=True)) is not None:
             raise SourceError(os.fspath(document), reason)
         yield stream

@@ -38,7 +38,15 @@ from twigcast.reading.preparation import prepared
 from twigcast.reading.records import CHUNK_BYTES, Record, RecordBatch, cut_record_batches, cut_records, located
 from twigcast.reading.repairs import RepairCounts, RepairingStream
 from twigcast.reading.streams import ByteStream
-from twigcast.reading.unpacking import ZIP, compression_of, decompressed_stream, why_unread
+from twigcast.reading.unpacking import (
+    COMPRESSION_DEPTH_MAX,
+    PACKED_TOO_OFTEN,
+    ZIP,
+    compression_of,
+    decompressed_stream,
+    is_text,
+    why_unread,
+)
 
 REJECTED_HEAD_BYTES: Final = 64 << 10
 """Bytes that are kept of a message over the size limit."""
@@ -70,9 +78,6 @@ _AS_THEY_ARE: Final = ReadOptions()
 
 _ARCHIVE_DEPTH_MAX: Final = 4
 """Archives that may lie in each other."""
-
-_COMPRESSION_DEPTH_MAX: Final = _ARCHIVE_DEPTH_MAX + 2
-"""How deep in archives and compressed files compressed ones may lie."""
 
 DAMAGE: Final = (
     OSError,
@@ -417,9 +422,17 @@ def _members(stream: ByteStream, kind: Kind, name: str, prefix: str, include: st
             stream = decompressed_stream(stream, "zstd")
         yield from _tar_members(cast("IO[bytes]", stream), prefix, include, depth)
     elif kind in ("gzip", "bzip2", "xz", "zstd"):
-        if depth > _COMPRESSION_DEPTH_MAX:
-            yield prefix, UnreadableMessage("it is compressed again and again: decompress it first")
+        if depth > COMPRESSION_DEPTH_MAX:
+            yield prefix, UnreadableMessage(PACKED_TOO_OFTEN)
             return
+        buffered = _peekable(stream)
+        head = buffered.peek(512)
+        found = compression_of(head)
+        if found is None and is_text(head):
+            # Some servers decompress what they send and leave the name as it was.
+            yield from _unnamed(buffered, _without_compression(name), prefix, include, depth + 1)
+            return
+        kind, stream = found or kind, buffered
         # What was compressed may be an archive, or compressed itself.
         decompressed = io.BufferedReader(_ArrivingStream(decompressed_stream(stream, kind)), buffer_size=1 << 16)
         yield from _unnamed(decompressed, _without_compression(name), prefix, include, depth + 1)
@@ -429,9 +442,7 @@ def _members(stream: ByteStream, kind: Kind, name: str, prefix: str, include: st
 
 def _unnamed(stream: ByteStream, name: str, prefix: str, include: str | None, depth: int) -> _Opened:
     """Opens the streams in a stream as its first bytes require: no XML document starts like an archive."""
-    buffered = cast("io.BufferedReader", stream)
-    if not hasattr(stream, "peek"):
-        buffered = io.BufferedReader(_ArrivingStream(stream), buffer_size=1 << 16)
+    buffered = _peekable(stream)
     head = buffered.peek(512)
     compression = compression_of(head)
     archive: Kind | None = "zip" if head.startswith(ZIP) else "tar" if head[257:262] == b"ustar" else None
@@ -445,6 +456,13 @@ def _unnamed(stream: ByteStream, name: str, prefix: str, include: str | None, de
         yield prefix, UnreadableMessage(reason)
     else:
         yield prefix, buffered
+
+
+def _peekable(stream: ByteStream) -> io.BufferedReader:
+    """Returns a stream of which the first bytes can be looked at."""
+    if hasattr(stream, "peek"):
+        return cast("io.BufferedReader", stream)
+    return io.BufferedReader(_ArrivingStream(stream), buffer_size=1 << 16)
 
 
 def _without_compression(name: str) -> str:
@@ -476,7 +494,7 @@ class _ArrivingStream(io.RawIOBase):
     @staticmethod
     def _is_telling(head: bytes) -> bool:
         """Returns whether the first bytes tell what they begin: XML, or all that an archive is known by."""
-        return len(head) >= 512 or head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<"
+        return len(head) >= 512 or is_text(head)
 
 
 def _nested(name: str, stream: ByteStream, include: str | None, depth: int) -> _Opened:

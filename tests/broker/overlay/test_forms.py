@@ -88,6 +88,33 @@ def test_messages_get_through_in_any_form(stores: list[Store], forms: list[list[
     run(work())
 
 
+@pytest.mark.parametrize("forms", [[], ["dictionary"], ["stream+zstd"]])
+def test_declared_ids_are_ids_at_other_brokers(stores: list[Store], forms: list[str]) -> None:
+    """Also on the way, where brokers decide by the same attributes who wants a message."""
+    subset = "<!DOCTYPE feed [<!ATTLIST item k ID #IMPLIED>]>"
+    plain = "<feed><item k='x{}'/></feed>"
+
+    async def work() -> None:
+        async with (
+            part(stores[0], "a", node_class=BrokerNode, forms=forms) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=forms) as b,
+            part(stores[2], "c", b.target, node_class=BrokerNode, forms=forms) as c,
+        ):
+            by_id = (await subscribe(c.broker, "k", "id('x3')")).queue_id
+            of_all = (await subscribe(c.broker, "l", "//item")).queue_id
+            await until_true(lambda: is_wanted(a, c))
+            await publish(a.broker, *(subset + plain.format(n) for n in range(5)), plain.format(3), source="feed")
+            await until_true(lambda: received(c, 6))
+            assert [d.message.xml.decode() for d in await drain(c.broker, by_id)] == [plain.format(3)]
+            found = [d.message for d in await drain(c.broker, of_all)]
+            # None of them is delivered with a DOCTYPE, and those that came without one may have been written anew.
+            assert [message.xml.decode() for message in found[:5]] == [plain.format(n) for n in range(5)]
+            assert [message.id_types is not None for message in found] == [True] * 5 + [False]
+            assert (await b.overlay.report()).damaged == 0
+
+    run(work())
+
+
 def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[Store]) -> None:
     async def work() -> None:
         forms = ["dictionary"]

@@ -41,8 +41,9 @@ def as_message(root: Root, stored: StoredMessage, tenants: Mapping[int, str]) ->
     scope = tenants.get(stored.tenant_id)
     if scope is None:
         return None
+    body, received = stored.with_ids, stored.received
     return OverlayMessage(
-        root, stored.seq, scope, stored.source, stored.message_id, CONTENT_TYPE, stored.xml, published=stored.received
+        root, stored.seq, scope, stored.source, stored.message_id, CONTENT_TYPE, body, published=received
     )
 
 

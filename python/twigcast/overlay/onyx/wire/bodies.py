@@ -23,6 +23,7 @@ TEXT: Final = str(WireForm(Structure.TEXT))
 _PLAIN: Final = {
     str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
 }
+_DOCTYPE: Final = b"<!DOCTYPE"
 _new = tuple.__new__
 _FORM: Final = OverlayMessage._fields.index("form")
 #: How many times longer than a text its stream may be, and the text of that stream: `&` of a CDATA section becomes
@@ -58,7 +59,7 @@ class Bodies:
         self._lexicons = Lexicons()
         self._remembered: OrderedDict[tuple[int, str], tuple[bytes, OverlayMessage]] = OrderedDict()
         #: `transcoded`: converted bodies; `damaged`: bodies that could not be converted; `left_as_text`: bodies that
-        #: are within the limits only as text.
+        #: are within the limits only as text, or declare ID attributes.
         self.counts: Counter[str] = Counter()
 
     def opened(self, message: OverlayMessage) -> DecodedBody:
@@ -137,7 +138,10 @@ class Bodies:
     def _fitting(
         self, message: OverlayMessage, opened: DecodedBody, parsed: ParsedMessage, structure: Structure
     ) -> tuple[bytes, Lexicon | None] | None:
-        """Returns a body in another structure, or ``None`` if it would be over a limit there."""
+        """Returns a body in another structure, or ``None`` if it would be over a limit there or lose its IDs."""
+        if not opened.is_stream and _DOCTYPE in opened.body:
+            # Of what a DOCTYPE declares only ID attributes are left in a body, and streams cannot say which these are.
+            return None
         body, lexicon = self._restructured(message, parsed, structure)
         if not opened.is_stream and _GROWTH_MAX * max(len(opened.body), len(body)) > self._bytes_max:
             # The receiver reads it under the same limit.
