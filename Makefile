@@ -4,6 +4,7 @@
 #   make test    all tests
 #   make test-fast  before each commit: tests without Spark, services and the lab, none over a second (TEST_SECONDS_MAX)
 #   make test-slow  the tests of the package that test-fast leaves out
+#   make test-tables  the test of Delta and Iceberg tables, for which 600 MB are fetched once
 #   make bench   the benchmarks, into benchmarks/RESULTS.md
 #   make lint    rustfmt, clippy, ruff, mypy
 #   make fuzz    every fuzz target for FUZZ_SECONDS, 20 if not set
@@ -21,7 +22,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow figures bench lint fuzz docs man lock clean
+.PHONY: help demo test test-fast test-slow test-tables figures bench lint fuzz docs man lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -76,6 +77,11 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	@tests/services/kafka.sh
 	$(BIN)/python -m pytest -m '$(SLOW)' $(PYTEST_FLAGS)
+
+# Apart from the others, since a second Spark is fetched for it.
+test-tables: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
+	@PYTHON=$(BIN)/python tests/services/tables.sh
+	$(BIN)/python -m pytest tests/spark/sinks/test_tables.py $(PYTEST_FLAGS)
 
 bench: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/python -m benchmarks.run

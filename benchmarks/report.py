@@ -28,6 +28,7 @@ _TITLES = {
     "records": "Records of one large document",
     "doctypes": "Document types: a message that its DOCTYPE changes, beside what it means",
     "spark": "The Spark pipeline",
+    "webhooks": "Webhooks: deliveries to one subscriber, next door and 100 ms away",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
     "forwarding": "Between brokers: reading and routing a message in each form",
     "overlay": "Three brokers in a row, one overlay, on the same cores",
@@ -68,6 +69,10 @@ _NOTES = {
         "is of no use later. `NFA alone`: with a cache of one byte, so that the NFA itself is run; `of_nfa`: how many "
         "times as long as that. `bytes_grown`: memory that matching added to the process. Target: at most ten times the"
         " NFA, in fixed memory."
+    ),
+    "webhooks": (
+        "Pending deliveries of 1 KB, signed, to one subscriber whose server answers at once or after 100 ms, until all "
+        "are acknowledged. Targets: 1,000 a second to a local subscriber, 500 a second at 100 ms."
     ),
     "hostile": (
         "A message of 3,000 elements with a value each. The ordinary subscriptions are a group, the costly "

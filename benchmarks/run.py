@@ -29,6 +29,7 @@ from benchmarks import (
     report,
     transformation,
     transformation_peers,
+    webhooks,
     workloads,
 )
 from benchmarks.measure import Row
@@ -103,6 +104,10 @@ def _spark(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("spark")
 
 
+def _webhooks(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("webhooks")
+
+
 def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
@@ -147,6 +152,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "records": _records,
     "doctypes": _doctypes,
     "spark": _spark,
+    "webhooks": _webhooks,
     "broker": _broker,
     "forwarding": _forwarding,
     "overlay": _overlay,
@@ -174,6 +180,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "insertion": changes.measure_insertion,
     "adversarial": adversarial.measure,
     "hostile": hostile.measure,
+    "webhooks": webhooks.measure,
     "mixed": changes.measure_mixed,
     "waiting": changes.measure_waiting,
     "threads": changes.measure_threads,

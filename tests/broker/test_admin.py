@@ -74,6 +74,14 @@ def test_bad_usage(store: Store, store_address: str, arguments: tuple[str, ...])
     assert (len(store.tenants()), store.tokens(1)) == (1, [])
 
 
+def test_clock_and_key(store: Store, store_address: str) -> None:
+    assert admin(store_address, "clock").output == "retention went by no time yet\n"
+    assert admin(store_address, "clock", "--confirm").output[:2] == "20"
+    assert store.clock_mark() is not None
+    key = CliRunner().invoke(app, ["admin", "key"], prog_name="twigcast")
+    assert len(key.output.strip()) == 44
+
+
 def test_counts(store: Store, store_address: str) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 3, xml=b"12345"), [one])

@@ -30,16 +30,45 @@ MESSAGES = 3_000
 WAIT_SECONDS = 300.0
 
 PROGRAM = """
-import sys
+import os, signal, sys
 from pathlib import Path
-from twigcast.spark import Stream, run_pipeline
+from twigcast.spark import KafkaTopics, Stream, run_pipeline
 from twigcast.spark.session import open_session
 
 task, jars, servers, folder, count = sys.argv[1:]
+
+
+class Killed(KafkaTopics):
+    # It is killed before Spark notes that its first micro-batch is done.
+
+    writes = 0
+
+    def write(self, kind, rows, origin):
+        super().write(kind, rows, origin)
+        Killed.writes += 1
+        if task == "forward-killed" and Killed.writes == 2:
+            os.killpg(0, signal.SIGKILL)
+
+
 spark = open_session("local[2]", log=Path(folder, f"{task}.log"), settings={"spark.jars": jars})
 if task == "publish":
     rows = spark.range(int(count)).selectExpr("cast(id as string) key", "concat('<m n=\\"', id, '\\"/>') value")
     rows.write.format("kafka").option("kafka.bootstrap.servers", servers).option("topic", "feed").save()
+elif task == "collect":
+    rows = spark.read.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "answers,dead")
+    rows = rows.option("includeHeaders", "true").load().selectExpr(
+        "topic", "cast(key as string) key", "cast(value as string) value",
+        "map_from_entries(transform(headers, h -> struct(h.key, cast(h.value as string)))) headers")
+    rows.coalesce(1).write.json(str(Path(folder, "collected")))
+elif task.startswith("forward"):
+    stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "feed")
+    stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
+    messages = stream.load().selectExpr(
+        "concat(topic, '-', partition, '-', offset) message_id",
+        "if(cast(cast(key as string) as int) % 1000 = 999, '<m', cast(value as string)) xml")
+    sink = Killed(servers=servers, deliveries="answers", rejected="dead")
+    run_pipeline(messages, Path(folder, "subscriptions.jsonl"), sink=sink,
+                 stream=Stream(once=True, checkpoint=Path(folder, "forwarded")))
 else:
     stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "feed")
     stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
@@ -144,3 +173,33 @@ def test_each_message_lands_once_whatever_is_killed(servers: str, tmp_path: Path
     requested = len(range(0, MESSAGES, 7))
     assert Counter(row["key"] for row in matches) == {"all": MESSAGES, "some": requested}
     assert len(set(pq.read_table(tmp_path / "out" / "deliveries").column("payload").to_pylist())) == requested
+
+
+def test_kafka_to_kafka_at_least_once_with_ids(servers: str, tmp_path: Path) -> None:
+    """A micro-batch that is sent again has the ids that it had before, so readers take each answer once."""
+    made = {"key": "some", "query": "for $m in /m[@n mod 7 = 0] return <s>{ $m/@n }</s>"}
+    (tmp_path / "subscriptions.jsonl").write_text(json.dumps(made) + "\n")
+    assert _start("publish", servers, tmp_path).wait(WAIT_SECONDS) == 0
+    assert _start("forward-killed", servers, tmp_path).wait(WAIT_SECONDS) == -signal.SIGKILL
+    assert _start("forward", servers, tmp_path).wait(WAIT_SECONDS) == 0
+    assert _start("collect", servers, tmp_path).wait(WAIT_SECONDS) == 0
+
+    (collected,) = (tmp_path / "collected").glob("*.json")
+    records = [json.loads(line) for line in collected.read_text().splitlines()]
+    answers = [record for record in records if record["topic"] == "answers"]
+    by_id = {record["headers"]["id"]: record for record in answers}
+    assert len(answers) > len(by_id), "the first micro-batch was sent twice"
+    for record in answers:
+        first = by_id[record["headers"]["id"]]
+        assert (record["key"], record["value"]) == (first["key"], first["value"])
+        assert {name: record["headers"][name] for name in ("message_id", "run", "batch")} == {
+            name: first["headers"][name] for name in ("message_id", "run", "batch")
+        }
+    assert sorted(record["value"] for record in by_id.values()) == sorted(
+        f'<s n="{number}"/>' for number in range(0, MESSAGES, 7)
+    )
+    assert {(record["key"], record["headers"]["subscription"]) for record in answers} == {("some", "some")}
+    dead = {record["headers"]["id"]: record for record in records if record["topic"] == "dead"}
+    assert len(dead) == MESSAGES // 1000
+    assert all(record["value"] == "<m" and record["headers"]["reason"] for record in dead.values())
+    assert all(record["key"] == record["headers"]["message_id"] for record in dead.values())

@@ -150,13 +150,13 @@ def test_other_peoples_files_and_other_pipelines_are_left_alone(tmp_path: Path) 
 @pytest.mark.spark
 def test_a_frame_is_matched_and_written_in_one_pass(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "subscriptions.jsonl").write_text(
-        '{"key": "all", "query": "/a"}\n{"key": "made", "query": "for $a in /a return <b>{ $a/text() }</b>"}\n'
+        '{"key": "made", "query": "for $a in /a return <b>{ $a/text() }</b>"}\n{"key": "all", "query": "/a"}\n'
     )
     noon = dt.datetime(2026, 3, 1, 12)
     rows = [("1", "<a>x</a>", noon), ("2", "<a>y</a>", noon + dt.timedelta(days=1)), ("3", "<a>", None)]
     frame = spark.createDataFrame(rows, "message_id string, xml string, at timestamp").repartition(2)
     writer = frame.write.format("twigcast").option("subscriptions", str(tmp_path / "subscriptions.jsonl"))
-    writer = writer.option("partition", "day").option("eventTime", "at")
+    writer = writer.option("partition", "day").option("eventTime", "at").option("sortByKey", "true")
     out = tmp_path / "out"
     writer.mode("append").save(str(out))
     writer.mode("append").save(str(out))
@@ -167,6 +167,9 @@ def test_a_frame_is_matched_and_written_in_one_pass(spark: "SparkSession", tmp_p
     found = sorted((row.message_id, row.key, str(row.day)) for row in matches.collect())
     assert found == [("1", "all", "2026-03-01"), ("1", "made", "2026-03-01"), ("2", "all", "2026-03-02"),
                      ("2", "made", "2026-03-02")]  # fmt: skip
+    for file in (out / "matches").rglob("*.parquet"):
+        keys = pq.ParquetFile(file).read(["key"]).column("key").to_pylist()
+        assert keys == sorted(keys)
     payloads = {(row.message_id, row.payload) for row in spark.read.parquet(str(out / "deliveries")).collect()}
     assert payloads == {("1", "<b>x</b>"), ("2", "<b>y</b>")}
     (rejected,) = spark.read.parquet(str(out / "rejected")).collect()

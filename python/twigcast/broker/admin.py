@@ -87,6 +87,42 @@ def vacuum(store: StoreOption = None, config: ConfigOption = None) -> None:
         opened.vacuum()
 
 
+@app.command("clock")
+def clock(
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="The clock of this machine is right, though it has jumped.")
+    ] = False,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show the time that retention went by last; confirm the clock after it has jumped.
+
+    After a jump no message expires by age until the clock is right again or confirmed. A broker that runs on the store
+    notices within ten seconds.
+    """
+    with _open(store, config) as opened:
+        if confirm:
+            with opened.transaction() as transaction:
+                transaction.confirm_clock(time.time())
+        at = opened.clock_mark()
+        print(
+            "retention went by no time yet" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+@app.command("key")
+def key() -> None:
+    """Print a new key for the secrets of a store: for TWIGCAST_SECRETS_KEY, or for the file secrets_key_file.
+
+    The broker seals the secrets of webhooks with it at its next start. To change it, put the new one before the old
+    one, start the broker, and remove the old one. Without it the secrets are lost.
+    """
+    with _reporting_errors():
+        from twigcast.broker.store.sealing import new_key
+
+        print(new_key())
+
+
 @app.command("stats")
 def stats(
     tenant: Annotated[str | None, typer.Option("--tenant", "-t", help="Count what this tenant has.")] = None,

@@ -32,18 +32,18 @@ from twigcast.broker.hub.retention import Retention
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
-    Accepted,
+    ClockState,
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
     NewQuery,
     NewSubscription,
     OverflowPolicy,
+    PublishOutcome,
     QueuedDelivery,
     QueuePosition,
     QueueReading,
     QueueState,
-    RejectedRecord,
     StoredMessage,
     StoredSubscription,
     Submission,
@@ -72,6 +72,12 @@ _CHECKED_HERE: Final = 20
 _RETRY_SECONDS_MAX: Final = 10.0
 
 _SKIPPED_AT_ONCE: Final = 100
+
+_ERASED_AT_ONCE: Final = 500
+"""Number of subscriptions, or of messages, of an erased tenant that are removed together."""
+
+VACUUMED_BYTES_MIN: Final = 32 << 20
+"""Unused bytes that are not worth returning to the system."""
 
 
 class CommitListener:
@@ -120,6 +126,7 @@ class Broker:
         self._replaying: dict[int, int] = {}
         """Subscription of each queue that a replay fills."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._erased: set[int] = set()
         self._published_per_second = 1_000.0
 
     # Start and stop ---------------------------------------------------------------------------------------------------
@@ -146,6 +153,10 @@ class Broker:
         self._begin(self._retention.run())
         self._begin(self._refresh_tenants())
         self._begin(self._follow_lag())
+        self._begin(self._return_space())
+        for tenant_id in await self._in_thread(self.store.erased_tenants):
+            self._erased.add(tenant_id)
+            self._begin(self._erase(tenant_id))
 
     def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
         """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
@@ -182,10 +193,11 @@ class Broker:
             return "too many messages wait for the store"
         return None
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _refresh_tenants(self) -> None:
         """Notices new limits of tenants, and a store that works again after a failure."""
@@ -206,14 +218,65 @@ class Broker:
                 logger.warning("the lag of queues is not read: %s", error)
             await asyncio.sleep(ROUND_SECONDS)
 
+    async def _return_space(self) -> None:
+        """Returns the space of removed messages to the system, where it is a good part of the store."""
+        while True:
+            await asyncio.sleep(self.options.upkeep_seconds)
+            try:
+                if await self._in_thread(self._has_space_to_return):
+                    await self._in_thread(self.store.shrink)
+                    self.metrics.vacuums += 1
+            except StoreUnavailable as error:
+                logger.warning("unused space is not returned: %s", error)
+
+    def _has_space_to_return(self) -> bool:
+        unused, most = self.store.unused(), self.options.retention_bytes
+        if unused < VACUUMED_BYTES_MIN:
+            return False
+        size = self.store.database.size()
+        return unused >= size / 4 or (most is not None and size > most)
+
     async def tenants_changed(self) -> None:
         """Reads tenants and their limits again."""
         self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
 
+    async def erase_tenant(self, tenant: Tenant) -> tuple[list[int], asyncio.Task[None]]:
+        """Erases a tenant with all that it has stored: from now on nobody can use it.
+
+        Returns the ids of its tokens, and the task that removes the rest. A restart goes on with it.
+        """
+        tokens = await self.change(lambda transaction: transaction.begin_erasure(tenant.id))
+        self._erased.add(tenant.id)
+        await self.tenants_changed()
+        return tokens, self._begin(self._erase(tenant.id))
+
+    async def _erase(self, tenant_id: int) -> None:
+        while True:
+            try:
+                await self._erase_all(tenant_id)
+            except StoreUnavailable as error:
+                logger.warning("the erasure of a tenant is postponed: %s", error)
+            else:
+                return
+            await asyncio.sleep(self.options.upkeep_seconds)
+
+    async def _erase_all(self, tenant_id: int) -> None:
+        read = partial(self.store.subscriptions, tenant_id, limit=_ERASED_AT_ONCE)
+        while subscriptions := await self._in_thread(read):
+            await asyncio.gather(*map(self.unsubscribe, subscriptions))
+        while await self.change(lambda transaction: transaction.erase_some(tenant_id, _ERASED_AT_ONCE, at=time.time())):
+            pass
+        self.metrics.tenants.pop(tenant_id, None)
+        # What was removed may still stand in pages that are free.
+        await self._in_thread(self.store.vacuum)
+        logger.info("the tenant %d is erased", tenant_id)
+
     # Publishing -------------------------------------------------------------------------------------------------------
 
-    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
+    async def publish(self, submissions: Sequence[Submission]) -> list[PublishOutcome]:
         """Stores messages durably, matched and with their deliveries. A rejected one is stored as such.
+
+        One whose id was used for another body is not stored; the others are.
 
         If it raises StoreUnavailable, TooMany (which says when to try again), QueueFull (a subscriber has too much
         pending) or Stopping, none of them was stored, as far as the broker can know.
@@ -222,9 +285,11 @@ class Broker:
             return []
         if not self._running:
             raise Stopping("the broker is not running; nothing was stored")
+        if self._erased and any(s.tenant_id in self._erased for s in submissions):
+            raise UnknownObject("this tenant was erased")
         operation = Publish(submissions)
         self._admit(operation)
-        return cast("list[Accepted | RejectedRecord]", await self._do(operation))
+        return cast("list[PublishOutcome]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
         """Counts a publication in, or raises TooMany if too much waits already."""
@@ -245,6 +310,8 @@ class Broker:
 
     async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
         """Adds subscriptions, from the next message on, and replays in the background. Returns each, or its refusal."""
+        if self._erased and any(n.tenant_id in self._erased for n in new):
+            raise UnknownObject("this tenant was erased")
         return await self._change_many(new, lambda good: Subscribe([_in_the_past(n) for n in good]))
 
     async def _change_many(self, new: Sequence[Change], operation: Callable[[list[Change]], Operation]) -> list[Any]:
@@ -484,6 +551,16 @@ class Broker:
         affected.
         """
         return cast("T", await self._do(StoreChange(work)))
+
+    def clock(self) -> ClockState:
+        """Returns what the clock says, and whether messages expire by it."""
+        return self._retention.clock.state()
+
+    async def confirm_clock(self) -> ClockState:
+        """Confirms what the clock says, for an operator: from now on messages expire by it."""
+        await self.change(lambda transaction: transaction.confirm_clock(time.time()))
+        await self._retention.once()
+        return self.clock()
 
     def add_listener(self, listener: CommitListener) -> None:
         """Calls a listener after each commit from now on."""

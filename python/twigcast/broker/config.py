@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.errors import BrokerError, UrlRefused
 from twigcast.broker.model import Tenant
+from twigcast.broker.store.sealing import read_keys
 from twigcast.limits import MESSAGE_BYTES_CEILING, QUERY_NESTING_CEILING, Limits
 
 ENVIRONMENT_PREFIX: Final = "TWIGCAST_"
@@ -62,6 +63,15 @@ class Settings(BaseSettings, TenantLimits):
 
     store: str = Field(
         default="twigcast-data", description="The store: a folder for SQLite, or `postgresql://user@host/database`."
+    )
+    secrets_key: SecretStr | None = Field(
+        default=None,
+        description="The key that seals the secrets of webhooks in the store, as `twigcast admin key` prints it; set "
+        "it in the environment. While keys change, several: the new one first, separated by commas.",
+    )
+    secrets_key_file: Path | None = Field(
+        default=None,
+        description="A file with such keys, one a line, the newest first. Without a key nothing is sealed.",
     )
     host: str = Field(
         default="127.0.0.1",
@@ -143,6 +153,12 @@ class Settings(BaseSettings, TenantLimits):
         default=10 * _GIB,
         ge=0,
         description="Bytes of messages that are kept; the oldest are removed first. 0 for no limit.",
+    )
+
+    keep_pending: bool = Field(
+        default=False,
+        description="Whether messages are kept, whatever their age and size, until every subscriber that they wait for "
+        "has acknowledged them. `pending_max` bounds what waits.",
     )
 
     allow_private_urls: bool = Field(
@@ -305,6 +321,11 @@ class Settings(BaseSettings, TenantLimits):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Returns only the source that :func:`load` passes: it reads the file, and names the source of a mistake."""
         return (init_settings, env_settings)
+
+    def secrets_keys(self) -> list[str]:
+        """Returns the keys that seal the secrets of the store, the newest first; raises SecretsSealed."""
+        text = None if self.secrets_key is None else self.secrets_key.get_secret_value()
+        return read_keys(text, self.secrets_key_file)
 
     @property
     def engine_limits(self) -> Limits:

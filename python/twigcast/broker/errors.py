@@ -43,6 +43,18 @@ class StoreInUse(BrokerError):
     code = "store-in-use"
 
 
+class SecretsSealed(BrokerError):
+    """A store whose secrets are sealed with a key that the broker was not given, or a key that cannot be used."""
+
+    code = "secrets-sealed"
+
+    @classmethod
+    def of(cls, *, has_key: bool) -> SecretsSealed:
+        """Returns the error of a secret that no key opens."""
+        what = "none of the keys opens a secret of this store" if has_key else "the secrets of this store are sealed"
+        return cls(f"{what}: set TWIGCAST_SECRETS_KEY, or secrets_key_file, to the key that it had")
+
+
 class StoreDamaged(BrokerError):
     """A store that is damaged, or of a version that this one cannot migrate."""
 
@@ -78,6 +90,24 @@ class UnknownDelivery(BrokerError):
         """Returns the error of an id, with the newest one that was handed out."""
         hint = "nothing was handed out yet" if newest is None else f"the newest one is {newest}"
         return cls(f"no delivery {unknown} of this subscriber was handed out: {hint}", newest)
+
+
+class IdReused(BrokerError):
+    """A publication under an id that its source used before for another body; ``seq`` is the message of that id."""
+
+    code = "id-reused"
+    status = 409
+
+    def __init__(self, reason: str, seq: int = 0, message_id: str | None = None) -> None:
+        super().__init__(reason)
+        self.seq = seq
+        self.message_id = message_id
+
+    @classmethod
+    def of(cls, source: str, message_id: str, seq: int) -> IdReused:
+        """Returns the error of a publication whose id is taken."""
+        what = f"the source {source!r} published another body under the id {message_id!r}, as message {seq}"
+        return cls(f"{what}; this one was not stored: give each message an id of its own", seq, message_id)
 
 
 class Invalid(BrokerError):

@@ -64,6 +64,8 @@ class Metrics:
     """Messages stored."""
     duplicates: int = 0
     """Messages that had been stored before."""
+    ids_reused: int = 0
+    """Messages refused since another one was published under their id."""
     rejected: int = 0
     """Messages stored as rejected."""
     refused: int = 0
@@ -90,6 +92,12 @@ class Metrics:
     """Deliveries stored by replay."""
     expired: int = 0
     """Messages removed by age or size."""
+    vacuums: int = 0
+    """Times that unused space was returned to the system."""
+    clock_step: float = 0.0
+    """Seconds by which the clock differs from what retention expects; a gauge."""
+    retention_held: int = 0
+    """Whether nothing expires by age until the clock is confirmed: 0 or 1, a gauge."""
     commits: int = 0
     commit_failures: int = 0
 

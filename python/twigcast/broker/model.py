@@ -11,10 +11,12 @@ people and retention; no order depends on a clock.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from twigcast.broker.errors import IdReused
 from twigcast.registration import NO_PARAMS, Dialect, Params
 
 
@@ -82,6 +84,10 @@ class Source:
     """Hosts beside that of the feed to which links may lead."""
 
 
+DIGEST_BYTES: Final = 16
+"""Bytes of the digest of a publication: as many as nobody finds two bodies for by chance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A message as it is published, before it is read."""
@@ -93,6 +99,10 @@ class Submission:
     """The publisher's own id. A message with the same id from the same source is accepted once."""
     charset: str | None = None
     """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
+
+    def digest(self) -> bytes:
+        """Returns a digest of the bytes that were sent: a repetition has the same, another message has not."""
+        return hashlib.sha256(self.body).digest()[:DIGEST_BYTES]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +119,9 @@ class StoredMessage:
     matches: int = 0
     id_types: bytes | None = None
     """A short DOCTYPE with the ID attributes that the message declared, if there were any. Nobody is handed that."""
+    digest: bytes | None = None
+    """See :meth:`Submission.digest`. ``None`` where any body counts as a repetition: for ids that the broker assigned,
+    messages of other brokers, and those stored by older brokers."""
 
     @property
     def with_ids(self) -> bytes:
@@ -151,6 +164,10 @@ class RejectedRecord:
     column: int | None = None
 
 
+PublishOutcome: TypeAlias = Accepted | RejectedRecord | IdReused
+"""What becomes of one message of a publication."""
+
+
 PULL: Final = "pull"
 """The kind of all deliveries that the subscriber fetches: pull, Server-Sent Events, WebSocket, Atom."""
 
@@ -164,7 +181,8 @@ class DeliverySettings:
     url: str | None = None
     """Address of the receiver, if the channel sends to a URL."""
     secret: str | None = None
-    """Key of signatures. Stored as it is, since signing needs it, and never shown."""
+    """Key of signatures. Stored so that it can be read again, since signing needs it (see
+    :mod:`twigcast.broker.store.sealing`), and never shown."""
     expires: float | None = None
     """End of a WebSub lease, in seconds since the epoch."""
     topic: str | None = None
@@ -173,6 +191,8 @@ class DeliverySettings:
     """XPath expression that narrows the topic of a WebSub subscription; already part of the query."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the channel."""
+    previous_secret: str | None = None
+    """The key that ``secret`` replaces: until it is removed, requests are signed with both."""
 
     @property
     def is_pushed(self) -> bool:
@@ -311,6 +331,18 @@ class QueuedDelivery(NamedTuple):
     def body(self) -> bytes:
         """The bytes that the subscriber receives."""
         return self.message.xml if self.payload is None else self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """The clock of the broker, as retention sees it."""
+
+    now: float
+    """What the clock says, in seconds since the epoch."""
+    expected: float
+    """What it would say, had it gone on evenly since it was last confirmed."""
+    is_confirmed: bool
+    """Whether the two agree, or nothing is old enough to expire. Otherwise nothing expires by age."""
 
 
 class NewDelivery(NamedTuple):

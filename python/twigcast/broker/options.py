@@ -84,6 +84,9 @@ class HubOptions:
     retention_bytes: int | None = None
     """Bytes of messages that are kept; ``None`` for no bound."""
 
+    keep_pending: bool = False
+    """Whether messages are kept for which a subscriber waits, whatever their age and size."""
+
     xquery_seconds_max: float = 2.0
     """Time that Saxon may take to evaluate one query on one message."""
 

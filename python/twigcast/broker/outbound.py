@@ -70,7 +70,8 @@ class OutboundServices:
         self.http_client = HttpClient(
             self.settings.policy,
             timeouts=self.settings.timeouts,
-            connections_max=hosts.concurrency + _SPARE_CONNECTIONS,
+            # Jobs have one each; those with several at one time share as many again.
+            connections_max=2 * hosts.concurrency + _SPARE_CONNECTIONS,
         )
         self.capabilities = Capabilities(broker.store.secret())
         self.poller = Poller(broker, self.http_client, self.settings.polls)

@@ -137,6 +137,7 @@ def options_of(settings: Settings) -> HubOptions:
         pending_max=settings.pending_max,
         retention_seconds=settings.retention_seconds or None,
         retention_bytes=settings.retention_bytes or None,
+        keep_pending=settings.keep_pending,
     )
 
 
@@ -202,7 +203,10 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
     logs.configure(settings.log_level, settings.log_format)
     _allow_connections()
     with listening_socket(settings) as listener:
-        store = open_store(settings.store)
+        keys = settings.secrets_keys()
+        store = open_store(settings.store, keys=keys)
+        if not keys:
+            _log.info("secrets of webhooks are stored as they are: set TWIGCAST_SECRETS_KEY or secrets_key_file")
         try:
             if settings.otel_endpoint:
                 tracing.start_otlp(settings.otel_endpoint)

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError
-from twigcast.broker.model import Accepted, QueuedDelivery, RejectedRecord, Submission
+from twigcast.broker.model import Accepted, PublishOutcome, QueuedDelivery, Submission
 
 _REMEMBERED_MAX: Final = 10_000
-
-Outcome: TypeAlias = Accepted | RejectedRecord
 
 
 class Tracing:
@@ -61,7 +59,7 @@ class Tracing:
             provider.shutdown()
 
     @contextmanager
-    def publishing(self, submissions: Sequence[Submission]) -> Iterator[Callable[[Sequence[Outcome]], None]]:
+    def publishing(self, submissions: Sequence[Submission]) -> Iterator[Callable[[Sequence[PublishOutcome]], None]]:
         """Opens the span ``publish`` around a publication, with ``commit`` in it, while spans are made.
 
         The function that it returns records the outcomes of the publication.
@@ -77,7 +75,7 @@ class Tracing:
                 commit.set_attribute("error.type", error.code)
                 raise
 
-    def _published(self, span: Any, outcomes: Sequence[Outcome]) -> None:
+    def _published(self, span: Any, outcomes: Sequence[PublishOutcome]) -> None:
         """Records outcomes in the span of their publication, and remembers the span."""
         accepted = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
         span.set_attribute("twigcast.accepted", len(accepted))

@@ -21,6 +21,33 @@ _OutputOption = Annotated[
     Path,
     typer.Option("--output", "-o", metavar="DIR", help="Folder for matches/, deliveries/, rejected/ and summary.json."),
 ]
+
+
+def _pack(path: Path | None) -> None:
+    """Writes the archive for executors, and ends the command."""
+    if path is None:
+        return
+    from twigcast.errors import OutputError
+    from twigcast.spark.packing import write_archive
+
+    try:
+        size = write_archive(path)
+    except OutputError as error:
+        raise typer.BadParameter(str(error), param_hint="--pack") from None
+    print(f"{path}: {size / 1e6:.1f} MB")
+    print(f"spark-submit --archives {path}#twigcast --conf spark.executorEnv.PYTHONPATH=twigcast ...")
+    raise typer.Exit
+
+
+_PackOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.tar.gz",
+        callback=_pack,
+        is_eager=True,
+        help="Write the archive that executors need where Twigcast is not installed, and do nothing else.",
+    ),
+]
 _CheckpointOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder for the progress of a stream.", show_default="in the output"),
@@ -54,6 +81,7 @@ def pipeline(
     checkpoint: _CheckpointOption = None,
     interval: _IntervalOption = 1.0,
     files_per_batch: _FilesOption = 20_000,
+    pack: _PackOption = None,
 ) -> int:
     r"""Match and rewrite messages with Spark.
 
@@ -67,6 +95,7 @@ def pipeline(
       twigcast pipeline --messages feed/ --subscriptions subscriptions.jsonl --output out
       twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output out
       twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output out --stream
+      twigcast pipeline --pack twigcast.tar.gz
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """

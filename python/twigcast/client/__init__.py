@@ -28,6 +28,7 @@ from twigcast.client.sync import Client
 from twigcast.client.transport import Retries
 from twigcast.client.values import (
     Accepted,
+    Clock,
     Consumer,
     DeadLetter,
     Delivery,
@@ -41,6 +42,7 @@ from twigcast.client.values import (
     PollReport,
     Publication,
     QueryReport,
+    Refused,
     RefusedLine,
     Rejected,
     Source,
@@ -54,6 +56,7 @@ __all__ = [
     "Accepted",
     "AsyncClient",
     "Client",
+    "Clock",
     "Consumer",
     "DeadLetter",
     "Delivery",
@@ -67,6 +70,7 @@ __all__ = [
     "PollReport",
     "Publication",
     "QueryReport",
+    "Refused",
     "RefusedLine",
     "Rejected",
     "Retries",

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from twigcast.client.values import (
     Accepted,
+    Clock,
     Consumer,
     DeadLetter,
     Delivery,
@@ -30,6 +31,7 @@ from twigcast.client.values import (
     PollReport,
     Publication,
     QueryReport,
+    Refused,
     RefusedLine,
     Rejected,
     Source,
@@ -136,13 +138,15 @@ class BrokerApi:
 
         Args:
             xml: The message; as bytes in any encoding that it declares.
-            message_id: An id of your own, by default random. The broker accepts one message per id and source.
+            message_id: An id of your own, by default random. The broker accepts one message per id and source; the same
+                body again gets the same answer.
             source: The source of the message.
             charset: The encoding of ``xml``, if it overrides the declaration.
 
         Raises:
             MalformedMessage: It is not well-formed XML. The broker keeps it.
             UnreadableMessage: It is over a limit, or cannot be processed for another reason. The broker keeps it.
+            IdReused: The source published another body under this id.
             TooMany: The rate of publications is over the limit.
         """
         content, charset = (xml.encode(), "utf-8") if isinstance(xml, str) else (xml, charset)
@@ -153,7 +157,7 @@ class BrokerApi:
 
     def publish_many(
         self, messages: Iterable[Publication | bytes | str], *, source: str | None = None
-    ) -> ApiRequest[list[Accepted | Rejected]]:
+    ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
         """Publishes a batch in one request, and returns the outcome of each message in order."""
         content = "\n".join(json.dumps(_publication(item)) for item in messages).encode()
         return self._upload("/messages", _outcomes, content, _JSON_LINES, source=source)
@@ -503,6 +507,26 @@ class BrokerApi:
         request = self._post("/tenants", Tenant.of, {"name": name, "limits": dict(limits or {})})
         return replace(request, is_repeatable=False)
 
+    def erase_tenant(self, name: str) -> ApiRequest[bool]:
+        """Erases a tenant with all that it has stored. Only operators may, and nothing of it can be had back.
+
+        Returns whether nothing is left of it; otherwise the broker is still removing it.
+
+        Raises:
+            UnknownObject: There is no tenant of this name.
+            Conflict: It is the first tenant.
+        """
+        request = self._get(f"/tenants/{quote(name, safe='')}", _read_is_done)
+        return replace(request, method="DELETE", is_repeatable=False, seconds=_BULK_SECONDS)
+
+    def clock(self) -> ApiRequest[Clock]:
+        """Returns what the clock of the broker says, and whether messages expire by it. Only operators may ask."""
+        return self._get("/clock", Clock.of)
+
+    def confirm_clock(self) -> ApiRequest[Clock]:
+        """Confirms the clock of the broker after it has jumped, so that messages expire by it again."""
+        return self._post("/clock/confirm", Clock.of, {})
+
     def tokens(self, *, tenant: str | None = None) -> ApiRequest[list[Token]]:
         """Returns the tokens of your tenant, or of another one if you are an operator, without their secrets."""
         return self._get("/tokens", _tokens, tenant=tenant)
@@ -606,8 +630,11 @@ def _read_count(answer: Mapping[str, Any]) -> int:
     return int(answer["count"])
 
 
-def _outcomes(answer: Mapping[str, Any]) -> list[Accepted | Rejected]:
-    return [Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in answer["results"]]
+_OUTCOMES: Final[Mapping[str, type[Accepted | Rejected | Refused]]] = {"rejected": Rejected, "refused": Refused}
+
+
+def _outcomes(answer: Mapping[str, Any]) -> list[Accepted | Rejected | Refused]:
+    return [_OUTCOMES.get(item["status"], Accepted).of(item) for item in answer["results"]]
 
 
 def _subscription_page(answer: Mapping[str, Any]) -> Page[Subscription]:
@@ -640,6 +667,10 @@ def _polls(answer: Mapping[str, Any]) -> list[PollReport]:
 
 def _dead_letters(answer: Mapping[str, Any]) -> list[DeadLetter]:
     return [DeadLetter.of(item) for item in answer["dead_letters"]]
+
+
+def _read_is_done(answer: Mapping[str, Any]) -> bool:
+    return bool(answer["is_done"])
 
 
 def _tenants(answer: Mapping[str, Any]) -> list[Tenant]:

@@ -77,6 +77,17 @@ class Rejected(_Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Refused(_Answer):
+    """A message of a batch that was not stored, since its source published another body under its id."""
+
+    id: str
+    code: str
+    reason: str
+    seq: int
+    """The sequence number of the message that has the id."""
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """A message to be published in a batch."""
 
@@ -380,6 +391,25 @@ class Identity(_Answer):
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
         return cls._read(answer, token=Token.of(answer["token"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(_Answer):
+    """The clock of a broker."""
+
+    now: datetime
+    expected: datetime
+    """What it would say, had it gone on evenly since it was last confirmed."""
+    step_seconds: float
+    """The difference."""
+    is_confirmed: bool
+    """Whether messages expire by it."""
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Reads it from an answer."""
+        now, expected = (datetime.fromisoformat(answer[name]) for name in ("now", "expected"))
+        return cls._read(answer, now=now, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)

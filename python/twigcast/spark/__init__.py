@@ -5,8 +5,10 @@
 - ``sources``, ``sinks``: where messages come from, and where answers go; a module for each
 - ``message_format``: the format ``twigcast`` of Spark; ``file_stream``, ``file_watch``, ``file_offsets``: as a stream;
   ``answer_format``, ``folder_commits``: as a sink
+- ``frame_jobs``: one Spark job whose answers Spark writes, to tables or topics
 - ``jobs``: one Spark job and what its tasks do; ``matching``, ``enveloping``: one Arrow batch, without Spark
 - ``snapshots``, ``population``: how subscriptions and their changes reach the workers
+- ``packing``: the archive that executors need
 - ``session``, ``progress``, ``summary``, ``schemas``: running Spark and reporting on it
 """
 
@@ -23,14 +25,20 @@ if _missing is not None:
 from twigcast.reading.options import ReadOptions
 from twigcast.spark.match import deliveries, match_messages, matches, rejected
 from twigcast.spark.message_format import read_messages
-from twigcast.spark.pipeline import run_pipeline
+from twigcast.spark.pipeline import run_pipeline, start_pipeline
 from twigcast.spark.progress import TerminalReporter
+from twigcast.spark.session import open_session
+from twigcast.spark.sinks.tables import DeltaTables, IcebergTables
+from twigcast.spark.sinks.topics import KafkaTopics
 from twigcast.spark.snapshots import Snapshot, ship_snapshot
 from twigcast.spark.sql import register_match_function
 from twigcast.spark.streaming import Stream
 from twigcast.spark.summary import Summary
 
 __all__ = [
+    "DeltaTables",
+    "IcebergTables",
+    "KafkaTopics",
     "ReadOptions",
     "Snapshot",
     "Stream",
@@ -39,9 +47,11 @@ __all__ = [
     "deliveries",
     "match_messages",
     "matches",
+    "open_session",
     "read_messages",
     "register_match_function",
     "rejected",
     "run_pipeline",
     "ship_snapshot",
+    "start_pipeline",
 ]

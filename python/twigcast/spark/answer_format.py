@@ -78,6 +78,9 @@ class AnswerOptions:
     by_day: bool = False
     """Whether each day has a folder of its own."""
 
+    by_key: bool = False
+    """Whether the rows of a file are in the order of their keys."""
+
     event_time: str | None = None
     """The column that tells the day of a message; ``None``: the day is that of its processing."""
 
@@ -119,13 +122,14 @@ class AnswerOptions:
             whole=lowered.get("whole", "false").lower() == "true",
             columns=columns,
             by_day=lowered.get("partition") == "day",
+            by_key=lowered.get("sortbykey", "false").lower() == "true",
             event_time=event_time,
         )
 
 
 _OPTIONS: Final = frozenset(
     {"path", "subscriptions", "dialect", "onbadsubscription", "nodes", "whole", "messageid", "xml", "problem"}
-    | {"partition", "eventtime", "checkpointlocation"}
+    | {"partition", "eventtime", "sortbykey", "checkpointlocation"}
 )
 """In lower case."""
 
@@ -299,7 +303,7 @@ class FrameWriter:
         for batch in batches:
             for day, part in self._by_day(batch):
                 if day not in writers:
-                    writers[day] = FolderWriter(self.staging / f"tasks/{day}", partition, attempt)
+                    writers[day] = FolderWriter(self.staging / f"tasks/{day}", partition, attempt, by_key=given.by_key)
                 for answer in matcher.answers(part, given.columns):
                     writers[day].write(answer)
             messages += batch.num_rows

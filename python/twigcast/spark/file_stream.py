@@ -14,12 +14,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from twigcast.errors import SourceError
 from twigcast.reading.messages import MessageFile
 from twigcast.spark.file_offsets import CheckpointOffsets, FileLog, FileOffsets, Offset
-from twigcast.spark.file_watch import FileWatch
+from twigcast.spark.file_watch import FILES_PER_BATCH, FileWatch
 from twigcast.spark.sources.files import FileSource, is_replaced, plan_files
 from twigcast.spark.sources.frames import FORMAT, TaskPartition, from_spark_options, local_path, with_columns
 from twigcast.spark.sources.source import Batches
 
-FILES_PER_BATCH: Final = 20_000
 _FILES_PER_OFFSET: Final = 2_000
 """A micro-batch takes at most this many files, and this many if its offset names them."""
 

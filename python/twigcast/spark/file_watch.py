@@ -23,6 +23,9 @@ from twigcast.errors import SourceError
 from twigcast.reading.messages import MessageFile, message_file
 from twigcast.spark.sources.frames import matching_paths
 
+FILES_PER_BATCH: Final = 20_000
+"""A micro-batch takes at most so many files."""
+
 _QUIET_NS: Final = 5_000_000_000
 """Clocks of file systems are coarse, and others than ours: a folder that changed shortly before it was listed is listed
 again.

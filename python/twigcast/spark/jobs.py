@@ -3,6 +3,7 @@
 A task matches its messages, writes the answers to the sink, and reports what it did in one row. Nothing is shuffled.
 """
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkContext, TaskContext
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 
 from twigcast.errors import PipelineError
@@ -34,6 +35,9 @@ _JOINED_BYTES_MAX: Final = 4 << 20
 """Messages that are matched at a time, at most, unless they arrive together."""
 
 _POLL_SECONDS: Final = 0.2
+_DONE: Final = "done"
+"""In the staging folder: the name of an empty file for each task that is done, with its partition and messages."""
+
 _EXCEPTION_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*): .*$", re.MULTILINE)
 
 
@@ -47,10 +51,9 @@ def run_job(
     Raises:
         PipelineError: Spark or a worker failed.
     """
-    context = plan.rows.sparkSession.sparkContext
-    done = context.accumulator(0)
-    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, count=done.add)
-    with spark_errors(), _watching(context, listener, lambda: done.value):
+    noted = listener is not None
+    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, noted=noted)
+    with spark_errors(), _watching(staging / _DONE, plan.tasks, listener):
         rows = plan.rows.mapInArrow(run_task, _REPORT_DDL).collect()
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
 
@@ -62,13 +65,12 @@ def task_function(
     staging: str,
     *,
     nodes: bool,
-    count: Callable[[int], None],
+    noted: bool = False,
 ) -> Callable[[Batches], Batches]:
     """Returns the function for ``mapInArrow`` that matches the messages of a task and yields its report.
 
     `read` reads the messages from the rows of the task: ``message_id``, ``xml`` and perhaps ``problem``. `open_writer`
-    opens the writer of the answers in the staging folder. `count` is called with the number of messages at the end of
-    the task.
+    opens the writer of the answers in the staging folder, where the end of each task is `noted` if that is wanted.
     """
 
     def run_task(rows: Batches) -> Batches:
@@ -85,7 +87,8 @@ def task_function(
             size += message_bytes(batch.column("xml"))
             repairs += repair_count(batch)
         report = TaskReport(partition, attempt, messages, **writer.close(), bytes=size, repairs=repairs)
-        count(messages)
+        if noted:
+            _note(Path(staging, _DONE), partition, messages)
         yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
 
     return run_task
@@ -137,25 +140,28 @@ def cause(report: str) -> str:
     return result[0] if result else "Spark gives no reason"
 
 
+def _note(done: Path, partition: int, messages: int) -> None:
+    """Notes in a folder that a task is done."""
+    done.mkdir(exist_ok=True)
+    (done / f"{partition}.{messages}").touch()
+
+
 @contextmanager
-def _watching(context: SparkContext, listener: Listener | None, done: Callable[[], int]) -> Iterator[None]:
-    """Reports the progress of the job that runs inside."""
+def _watching(done: Path, tasks: int, listener: Listener | None) -> Iterator[None]:
+    """Reports the progress of the job that runs inside, by what its tasks note in a folder."""
     if listener is None:
         yield
         return
     ended = threading.Event()
-    tracker = context.statusTracker()
 
     def watch() -> None:
         while not ended.wait(_POLL_SECONDS):
             try:
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            except Py4JError:  # the job is being torn down; its own thread reports why
-                return
-            running = [stage for stage in stages if stage is not None]
-            if running:
-                tasks = sum(stage.numTasks for stage in running)
-                listener(Progress(tasks, sum(stage.numCompletedTasks for stage in running), done()))
+                names = [name.split(".") for name in os.listdir(done)]  # noqa: PTH208 - names are enough
+            except OSError:  # no task is done, or the folder cannot be used, which the tasks report
+                names = []
+            counts = {partition: int(messages) for partition, messages in names}
+            listener(Progress(tasks, len(counts), sum(counts.values())))
 
     thread = threading.Thread(target=watch, name="twigcast-progress", daemon=True)
     thread.start()

@@ -4,9 +4,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from twigcast.errors import SourceError
+from twigcast.errors import PipelineError, SourceError
 from twigcast.spark.matching import ANSWERS, BatchMatcher, MessageColumns
-from twigcast.spark.snapshots import Snapshot, load_session, ship_snapshot
+from twigcast.spark.session import is_connected
+from twigcast.spark.snapshots import Snapshot, carry_snapshot, load_session, ship_snapshot
 from twigcast.spark.sources.source import Batches, check_message_columns
 from twigcast.subscriptions import SubscriptionSet
 
@@ -57,7 +58,7 @@ def match_messages(
     taken = [column for column in messages.columns if column.lower() in _ADDED]
     if taken:
         raise SourceError(name, f"the answers add a column {taken[0]}, and there is one already: rename it before")
-    snapshot = population if isinstance(population, Snapshot) else ship_snapshot(messages.sparkSession, population)
+    snapshot = _snapshot(messages, population)
 
     def answer(batches: Batches) -> Batches:
         matcher = BatchMatcher(
@@ -69,6 +70,15 @@ def match_messages(
 
     own = [StructField(field.name, field.dataType, metadata=field.metadata) for field in messages.schema.fields]
     return messages.mapInArrow(answer, StructType([*own, *from_arrow_schema(ANSWERS).fields]))
+
+
+def _snapshot(messages: DataFrame, population: Snapshot | SubscriptionSet) -> Snapshot:
+    is_apart = messages.isStreaming and is_connected(messages.sparkSession)
+    if isinstance(population, Snapshot):
+        if is_apart:
+            raise PipelineError("a stream over Spark Connect has no files of its session: pass the set, not a snapshot")
+        return population
+    return carry_snapshot(population) if is_apart else ship_snapshot(messages.sparkSession, population)
 
 
 def matches(answers: DataFrame, *, xml: str = "xml") -> DataFrame:

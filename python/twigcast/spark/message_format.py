@@ -3,6 +3,7 @@
 import os
 from typing import cast
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -13,11 +14,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from twigcast.errors import OutputError
+from twigcast.errors import OutputError, PipelineError
 from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
-from twigcast.spark.answer_format import AnswerBatchWriter, AnswerStreamWriter
-from twigcast.spark.file_stream import FileStreamReader
 from twigcast.spark.schemas import MESSAGES_DDL
 from twigcast.spark.sources import open_source
 from twigcast.spark.sources.frames import FORMAT, MessageReader, check_columns_of_format, to_spark_options
@@ -79,16 +78,35 @@ class MessageFormat(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Returns the writer that matches the messages of a DataFrame."""
+        _need("writing", (4, 1))
+        from twigcast.spark.answer_format import AnswerBatchWriter
+
         return AnswerBatchWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Returns the writer that matches the messages of a stream."""
         if overwrite:
             raise OutputError(FORMAT, "a stream adds to the folder: use outputMode('append')")
+        _need("writing a stream", (4, 1))
+        from twigcast.spark.answer_format import AnswerStreamWriter
+
         # Spark's own check of the type knows the writer of rows and the one of Arrow batches as two.
         return cast("DataSourceStreamWriter", AnswerStreamWriter(self.options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Returns the reader of a stream."""
         check_columns_of_format(schema.fieldNames())
+        _need("a stream of files", (4, 2))
+        from twigcast.spark.file_stream import FileStreamReader
+
         return FileStreamReader(self.options, schema.fieldNames())
+
+
+def _need(what: str, version: tuple[int, int]) -> None:
+    """Raises :class:`PipelineError` if this version of Spark lacks the interface for something."""
+    major, minor = map(int, pyspark.__version__.split(".")[:2])
+    if (major, minor) < version:
+        raise PipelineError(
+            f"{what} with the format {FORMAT} needs Spark {'.'.join(map(str, version))} or newer, "
+            f"this is {pyspark.__version__}"
+        )

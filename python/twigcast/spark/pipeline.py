@@ -2,29 +2,42 @@
 
 import os
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
 from twigcast.registration import Dialect
+from twigcast.spark.frame_jobs import run_frame_job
 from twigcast.spark.jobs import run_job, spark_errors
+from twigcast.spark.message_format import source_frame
 from twigcast.spark.population import OnBad, PopulationFeed, PopulationInput
 from twigcast.spark.progress import ProgressReporter, reporter_here
-from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
+from twigcast.spark.session import JAVA_GONE, STREAM_SETTINGS, arrow_settings, is_connected, open_session
 from twigcast.spark.sinks import open_sink
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink
 from twigcast.spark.sources import open_source
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.plan import plan_frame, plan_source
 from twigcast.spark.sources.source import MessageSource, check_columns
-from twigcast.spark.streaming import Stream, folder_frame, run_stream
+from twigcast.spark.streaming import (
+    FrameBatches,
+    Stream,
+    folder_frame,
+    run_frame_stream,
+    run_stream,
+    start_frame_stream,
+)
 from twigcast.spark.summary import Summary
 from twigcast.subscriptions import SubscriptionSet
 
@@ -35,8 +48,9 @@ SPARK_LOG: Final = "_spark.log"
 def run_pipeline(
     messages: DataFrame | str | os.PathLike[str],
     subscriptions: SubscriptionSet | str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
     *,
+    sink: FrameSink | None = None,
     stream: Stream | None = None,
     read: ReadOptions | None = None,
     nodes: bool = False,
@@ -63,6 +77,8 @@ def run_pipeline(
         subscriptions: A set, or a file of subscriptions: JSON lines, Parquet, CSV or a snapshot. A stream checks it
             before each micro-batch and takes what changed.
         output: The output folder, on a file system that driver and executors share.
+        sink: Tables or topics in place of a folder: :class:`~twigcast.spark.DeltaTables`,
+            :class:`~twigcast.spark.IcebergTables`, :class:`~twigcast.spark.KafkaTopics`.
         stream: Settings of a stream, which watches the folder of messages until it is stopped; without them, a batch
             job runs.
         read: How messages are cut out of their files.
@@ -79,7 +95,7 @@ def run_pipeline(
         reporter: Receives the progress; by default there is a bar in a notebook, and silence everywhere else.
 
     Returns:
-        What was done; of a stream, by all its runs together.
+        What was done; of a stream to a folder, by all its runs together.
 
     Raises:
         SourceError: There are no messages at the path.
@@ -88,30 +104,151 @@ def run_pipeline(
         MissingJava: There is no Java runtime that Spark can use.
         PipelineError: Spark failed.
     """
-    for name, value, kind in (("stream", stream, Stream), ("read", read, ReadOptions)):
-        if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
     reporter = reporter or reporter_here()
     population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
-    if isinstance(messages, DataFrame):
-        _check_frame(messages, is_stream=stream is not None)
-        source: MessageSource | DataFrame = messages
-    else:
-        source = _open_source(messages, read, limits, is_stream=stream is not None)
+    source = _checked_source(messages, stream, read, limits)
+    if sink is not None:
+        if output is not None:
+            raise PipelineError("name an output folder or a sink, not both")
+        job = _SinkJob(source, population, sink, stream, reporter, nodes)
+        with _session(messages, spark, master, None, is_stream=stream is not None) as session, spark_errors():
+            return job.run(session)
+    if output is None:
+        raise PipelineError("say where the answers go: an output folder, or sink=...")
     with (
-        open_sink(output, "batch" if stream is None else "stream") as sink,
-        _session(messages, spark, master, sink.folder / SPARK_LOG) as session,
+        open_sink(output, "batch" if stream is None else "stream") as folder,
+        _session(messages, spark, master, folder.folder / SPARK_LOG, is_stream=stream is not None) as session,
         spark_errors(),
         arrow_settings(session),
     ):
+        if stream is not None:
+            _check_stream_session(session)
         reporter.say("reading the subscriptions")
         feed = PopulationFeed(session, population, reporter)
         if stream is None:
-            return _run_batch(session, source, feed, sink, nodes=nodes, reporter=reporter)
+            return _run_batch(session, source, feed, folder, nodes=nodes, reporter=reporter)
         if isinstance(source, FileSource):
-            source = folder_frame(session, source, stream.checkpoint_folder(sink), stream)
+            source = folder_frame(session, source, stream.checkpoint_folder(folder), stream)
         assert isinstance(source, DataFrame)
-        return run_stream(source, feed, sink, stream, nodes=nodes, reporter=reporter)
+        return run_stream(source, feed, folder, stream, nodes=nodes, reporter=reporter)
+
+
+def start_pipeline(
+    messages: DataFrame | str | os.PathLike[str],
+    subscriptions: SubscriptionSet | str | os.PathLike[str],
+    sink: FrameSink,
+    *,
+    stream: Stream,
+    read: ReadOptions | None = None,
+    nodes: bool = False,
+    envelope: Envelope | None = None,
+    whole: bool = False,
+    namespaces: Mapping[str, str] | None = None,
+    dialect: Dialect = "xpath",
+    limits: Limits | None = None,
+    on_bad_subscription: OnBad = "fail",
+    spark: SparkSession | None = None,
+    reporter: ProgressReporter | None = None,
+) -> StreamingQuery:
+    """Starts a stream to tables or topics, and returns Spark's query, which runs beside your program.
+
+    ``stream.checkpoint`` is needed. Spark's listeners and its interface show the stream, under ``stream.name``; the
+    numbers of each micro-batch are observed under the name ``twigcast``. For a folder of answers use
+    ``writeStream.format("twigcast")``, which returns a query as well.
+
+    Args:
+        messages: A folder, or a streaming DataFrame with ``message_id`` and ``xml``.
+        subscriptions: As for :func:`run_pipeline`.
+        sink: Where the answers go.
+        stream: Settings of the stream.
+        read: As for :func:`run_pipeline`, like all that follow.
+        nodes: Whether to count the nodes that each subscription selects.
+        envelope: An element to put around each payload.
+        whole: Whether the message itself is the payload where a query does not rewrite.
+        namespaces: Prefixes of the subscriptions in a file.
+        dialect: How subscriptions in a file are read.
+        limits: For messages, and for subscriptions in a file.
+        on_bad_subscription: ``"fail"`` or ``"skip"``.
+        spark: The session; by default that of the DataFrame, or the active one.
+        reporter: Is told of each micro-batch.
+
+    Raises:
+        SourceError: There is no such folder.
+        SubscriptionError: The subscriptions cannot be used.
+        OutputError: The sink cannot be written to.
+        PipelineError: Spark failed, or there is no session.
+    """
+    reporter = reporter or reporter_here()
+    population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
+    source = _checked_source(messages, stream, read, limits)
+    session = source.sparkSession if isinstance(source, DataFrame) else spark or SparkSession.getActiveSession()
+    if session is None:
+        raise PipelineError("there is no Spark session: pass spark=...")
+    with spark_errors():
+        return _SinkJob(source, population, sink, stream, reporter, nodes).start(session).query
+
+
+@dataclass(frozen=True)
+class _SinkJob:
+    """A pipeline whose answers Spark writes."""
+
+    source: MessageSource | DataFrame
+    population: PopulationInput
+    sink: FrameSink
+    stream: Stream | None
+    reporter: ProgressReporter
+    nodes: bool
+
+    def run(self, spark: SparkSession) -> Summary:
+        """Runs a batch job, or a stream until it ends."""
+        if self.stream is not None:
+            summary = run_frame_stream(self.start(spark))
+            self.sink.refresh(spark)
+            return summary
+        began = time.monotonic()
+        self.sink.open(spark)
+        run = self.sink.run
+        origin = RowOrigin(run or uuid.uuid4().hex, 0, is_stream=False, may_be_there=run is not None)
+        with arrow_settings(spark):
+            feed = PopulationFeed(spark, self.population, self.reporter)
+            frame = self.source if isinstance(self.source, DataFrame) else source_frame(spark, self.source)
+            self.reporter.say(f"matching against {feed.snapshot.subscriptions:,} subscriptions")
+            report = run_frame_job(frame, feed.snapshot, self.sink, origin, nodes=self.nodes)
+        seconds = time.monotonic() - began
+        return Summary().plus([report], seconds, feed.snapshot.subscriptions, feed.snapshot.refused)
+
+    def start(self, spark: SparkSession) -> FrameBatches:
+        """Starts a stream."""
+        assert self.stream is not None
+        _check_stream_session(spark)
+        if self.sink.run is not None:
+            raise PipelineError("a stream is known by its checkpoint: leave the name of the run out")
+        self.sink.open(spark)
+        feed = PopulationFeed(spark, self.population, self.reporter)
+        source = self.source
+        with arrow_settings(spark):  # the stream keeps the settings that it was started with
+            if isinstance(source, FileSource):
+                source = folder_frame(spark, source, self._local_checkpoint(), self.stream)
+            assert isinstance(source, DataFrame)
+            return start_frame_stream(source, feed, self.sink, self.stream, nodes=self.nodes, reporter=self.reporter)
+
+    def _local_checkpoint(self) -> Path | None:
+        assert self.stream is not None
+        checkpoint = os.fspath(self.stream.checkpoint or "")
+        return None if not checkpoint or "://" in checkpoint else Path(checkpoint).absolute()
+
+
+def _checked_source(
+    messages: DataFrame | str | os.PathLike[str], stream: Stream | None, read: ReadOptions | None, limits: Limits | None
+) -> MessageSource | DataFrame:
+    """Returns the source of the messages, after checking what can be checked before Spark starts."""
+    for name, value, kind in (("stream", stream, Stream), ("read", read, ReadOptions)):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    if isinstance(messages, DataFrame):
+        _check_frame(messages, is_stream=stream is not None)
+        return messages
+    return _open_source(messages, read, limits, is_stream=stream is not None)
 
 
 def _run_batch(
@@ -159,18 +296,29 @@ def _open_source(
     return source
 
 
+def _check_stream_session(spark: SparkSession) -> None:
+    """Raises :class:`PipelineError` if micro-batches would run in another process, where this program is not."""
+    if is_connected(spark):
+        raise PipelineError(
+            "over Spark Connect, a stream cannot be run by this program: write match_messages(...) to a table with "
+            "Spark's writeStream, or start the program with spark-submit"
+        )
+
+
 @contextmanager
-def _session(messages: object, spark: SparkSession | None, master: str | None, log: Path) -> Iterator[SparkSession]:
+def _session(
+    messages: object, spark: SparkSession | None, master: str | None, log: Path | None, *, is_stream: bool
+) -> Iterator[SparkSession]:
     """Yields the session to work in; a new one is stopped afterwards."""
     supplied = messages.sparkSession if isinstance(messages, DataFrame) else spark
     if supplied is not None:
         yield supplied
         return
-    created = open_session(master, log=log)
+    created = open_session(master, log=log, settings=STREAM_SETTINGS if is_stream else None)
     try:
         yield created
     except PipelineError as error:
-        if log.exists():
+        if log is not None and log.exists():
             raise PipelineError(f"{error.reason} (Spark's own log: {log})") from error
         raise
     finally:

@@ -17,6 +17,8 @@ class Progress:
     """The progress of a job."""
 
     tasks: int
+    """0 if only Spark knows."""
+
     tasks_done: int
 
     messages: int

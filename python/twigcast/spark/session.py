@@ -38,9 +38,21 @@ _SETTINGS: Final = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "2g",
 }
+STREAM_SETTINGS: Final = {
+    "spark.ui.enabled": "true",
+    "spark.sql.streaming.metricsEnabled": "true",
+    "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
+}
+"""A stream can be watched: Spark's interface shows it, and has its numbers for Prometheus under
+``/metrics/prometheus``."""
+
 _JAVA_VERSION_MIN: Final = 17
 _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _JAVA_SECONDS: Final = 60
+
+_LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)(?:,.*)?\])?")
+_RANGE_ROWS: Final = 1 << 16
 
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -94,6 +106,21 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
     finally:
         os.dup2(ours, 2)
         os.close(ours)
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Returns whether a session is one of Spark Connect: its driver is another process, perhaps on another machine."""
+    return ".connect." in type(spark).__module__
+
+
+def task_slots(spark: SparkSession) -> int:
+    """Returns how many tasks run at a time."""
+    local = _LOCAL.fullmatch(spark.conf.get("spark.master") or "")
+    if local is not None and not is_connected(spark):
+        return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+    # Spark splits a range so, wherever the executors are; a job of nothing, which takes a tenth of a second.
+    row = spark.range(_RANGE_ROWS).selectExpr("spark_partition_id() slot").selectExpr("max(slot) + 1 slots").first()
+    return 1 if row is None else int(row["slots"])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -52,6 +52,9 @@ class Snapshot:
     whole: bool = False
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
 
+    contents: bytes | None = field(default=None, repr=False)
+    """The file itself, where Spark would not ship it."""
+
 
 def ship_snapshot(
     spark: SparkSession,
@@ -74,6 +77,16 @@ def ship_snapshot(
     return replace(snapshot, file_name=Path(snapshot.file_name).name)
 
 
+def carry_snapshot(subscriptions: SubscriptionSet) -> Snapshot:
+    """Returns a snapshot that has its file in itself.
+
+    Streams over Spark Connect run in a copy of their session, which does not have the files that were added to it.
+    """
+    with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
+        saved = save_snapshot(subscriptions, Path(folder))
+        return replace(saved, file_name="", contents=Path(saved.file_name).read_bytes())
+
+
 def save_snapshot(subscriptions: SubscriptionSet, folder: Path, refused: int = 0, *, whole: bool = False) -> Snapshot:
     """Saves a subscription set in a folder that the workers see too."""
     descriptor, saved = tempfile.mkstemp(dir=folder)
@@ -87,16 +100,26 @@ def save_snapshot(subscriptions: SubscriptionSet, folder: Path, refused: int = 0
 def load_session(snapshot: Snapshot) -> EngineSession:
     """Returns the engine session of a snapshot, in a worker."""
     session = _sessions.get(snapshot.version)
-    if session is None:
+    if session is None and snapshot.contents is not None:
+        with tempfile.NamedTemporaryFile(prefix="twigcast-", suffix=".snapshot") as file:
+            file.write(snapshot.contents)
+            file.flush()
+            session = _load(snapshot, file.name)
+    elif session is None:
         path = snapshot.file_name if os.path.isabs(snapshot.file_name) else SparkFiles.get(snapshot.file_name)  # noqa: PTH117
         if not Path(path).is_file():
             raise SnapshotError(path, "the snapshot did not reach this worker")
-        _freeze_imports()
-        while len(_sessions) >= _SESSIONS_MAX:
-            _sessions.popitem(last=False)
-        session = EngineSession.load(path, snapshot.limits)
-        _sessions[snapshot.version] = session
+        session = _load(snapshot, path)
     _sessions.move_to_end(snapshot.version)
+    return session
+
+
+def _load(snapshot: Snapshot, path: str) -> EngineSession:
+    _freeze_imports()
+    while len(_sessions) >= _SESSIONS_MAX:
+        _sessions.popitem(last=False)
+    session = EngineSession.load(path, snapshot.limits)
+    _sessions[snapshot.version] = session
     return session
 
 

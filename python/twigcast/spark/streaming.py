@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,17 @@ from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from twigcast.errors import PipelineError, TwigcastError
-from twigcast.spark.file_stream import FILES_PER_BATCH
+from twigcast.spark.file_watch import FILES_PER_BATCH
+from twigcast.spark.frame_jobs import run_frame_job
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.message_format import MessageFormat
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
 from twigcast.spark.schemas import MESSAGES_DDL
+from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink, StreamCommit
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.frames import FORMAT, to_spark_options
@@ -32,6 +36,8 @@ from twigcast.spark.summary import Summary
 _FOLDER_LOG: Final = "files.jsonl"
 _MESSAGE_COLUMNS: Final = "message_id string, xml binary, problem string"
 _WAIT_SECONDS: Final = 1
+_START_SECONDS: Final = 60
+"""Spark returns a stream that it has started long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +54,27 @@ class Stream:
     """How many files of a watched folder a micro-batch takes at most."""
 
     checkpoint: str | os.PathLike[str] | None = None
-    """Folder where the stream records its progress; by default inside the output folder."""
+    """Folder where the stream records its progress; by default inside the output folder. With `sink`, it may be a URI,
+    and has no default."""
+
+    name: str | None = None
+    """The name under which Spark's interface and listeners show the stream."""
 
     def checkpoint_folder(self, sink: Sink) -> Path:
         """Returns the folder where the stream records its progress."""
         return sink.folder / "_checkpoint" if self.checkpoint is None else Path(self.checkpoint).absolute()
 
 
-def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path, stream: Stream) -> DataFrame:
-    """Returns the messages that come into a folder, as a streaming DataFrame."""
+def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path | None, stream: Stream) -> DataFrame:
+    """Returns the messages that come into a folder, as a streaming DataFrame.
+
+    What was read is kept beside the checkpoint, or in it, if there is no such folder on this machine.
+    """
     spark.dataSource.register(MessageFormat)
     columns = MESSAGES_DDL if source.options.has_places else _MESSAGE_COLUMNS
     reader = spark.readStream.format(FORMAT).schema(columns).options(**to_spark_options(source))
+    if checkpoint is None:
+        return reader.load()
     reader = reader.option("maxFilesPerTrigger", stream.files_per_batch)
     return reader.option("log", str(checkpoint / _FOLDER_LOG)).load()
 
@@ -74,25 +89,111 @@ def run_stream(
     checkpoint = stream.checkpoint_folder(sink)
     sink.last_commit_of(_stream_id(checkpoint))  # another stream is refused before this one starts
     batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
-    writer = check_columns(messages, "the DataFrame of messages").writeStream.foreachBatch(batches.run)
-    writer = writer.option("checkpointLocation", str(checkpoint))
-    if stream.once:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{max(1, round(stream.interval_seconds * 1000))} milliseconds")
+    frame = check_columns(messages, "the DataFrame of messages")
     with spark_errors(), _stop_signals() as stopping:
-        query = writer.start()
-        try:
-            while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
-                pass
-        except PySparkException:
-            if batches.failure is not None:
-                raise batches.failure from None
-            raise
-        finally:
-            query.stop()
+        _wait_for(_start(frame, batches.run, os.fspath(checkpoint), stream), batches, stopping)
     last = sink.last_commit()
     return Summary() if last is None else last.totals
+
+
+def start_frame_stream(
+    messages: DataFrame,
+    feed: PopulationFeed,
+    sink: FrameSink,
+    stream: Stream,
+    *,
+    nodes: bool,
+    reporter: ProgressReporter,
+) -> "FrameBatches":
+    """Starts a stream whose answers Spark writes."""
+    if stream.checkpoint is None:
+        raise PipelineError("a stream to this sink needs a folder for its progress: Stream(checkpoint=FOLDER)")
+    batches = FrameBatches(feed, sink, reporter, nodes=nodes)
+    batches.started(_start(messages, batches.run, os.fspath(stream.checkpoint), stream))
+    return batches
+
+
+def run_frame_stream(batches: "FrameBatches") -> Summary:
+    """Lets a stream run until there are no more messages (``once``), a signal comes, or something fails.
+
+    Returns the sum over the micro-batches of this run.
+    """
+    with spark_errors(), _stop_signals() as stopping:
+        _wait_for(batches.query, batches, stopping)
+    return batches.totals
+
+
+def _start(
+    messages: DataFrame, run: Callable[[DataFrame, int], None], checkpoint: str, stream: Stream
+) -> StreamingQuery:
+    writer = messages.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
+    if stream.name is not None:
+        writer = writer.queryName(stream.name)
+    if stream.once:
+        return writer.trigger(availableNow=True).start()
+    milliseconds = max(1, round(stream.interval_seconds * 1000))
+    return writer.trigger(processingTime=f"{milliseconds} milliseconds").start()
+
+
+def _wait_for(query: StreamingQuery, batches: "_MicroBatches | FrameBatches", stopping: threading.Event) -> None:
+    try:
+        while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
+            pass
+    except PySparkException:
+        if batches.failure is not None:
+            raise batches.failure from None
+        raise
+    finally:
+        query.stop()
+
+
+class FrameBatches:
+    """The micro-batches of a stream whose answers Spark writes.
+
+    Only the first one after a start may have been written before: Spark begins the next only after it has noted that
+    one is done.
+    """
+
+    def __init__(self, feed: PopulationFeed, sink: FrameSink, reporter: ProgressReporter, *, nodes: bool) -> None:
+        self._feed = feed
+        self._sink = sink
+        self._reporter = reporter
+        self._nodes = nodes
+        self._query: Future[StreamingQuery] = Future()
+        self._is_first = True
+        self.totals = Summary()
+        self.failure: TwigcastError | None = None
+
+    @property
+    def query(self) -> StreamingQuery:
+        """The query of Spark, once it has been started."""
+        return self._query.result(_START_SECONDS)
+
+    def started(self, query: StreamingQuery) -> None:
+        """Receives the query."""
+        self._query.set_result(query)
+
+    def run(self, messages: DataFrame, batch: int) -> None:
+        """Processes one micro-batch."""
+        try:
+            self._run(messages, batch)
+        except TwigcastError as error:
+            self.failure = error  # Spark would pass it on as text only
+            raise
+
+    def _run(self, messages: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        origin = RowOrigin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
+        snapshot = self._feed.refresh()
+        with spark_errors():
+            report = run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)
+        self._is_first = False
+        seconds = time.monotonic() - began
+        self.totals = self.totals.plus([report], seconds, snapshot.subscriptions, snapshot.refused)
+        counts = ", ".join(
+            f"{getattr(report, name):,} {name}" for name in ("messages", "matches", "deliveries", "rejected")
+        )
+        self._reporter.say(f"batch {batch}: {counts}, {seconds:.1f} s")
 
 
 class _MicroBatches:

@@ -16,6 +16,7 @@ from tests.broker.api.running import Party, RunningBroker, until
 from twigcast.broker.errors import (
     Conflict,
     Forbidden,
+    IdReused,
     LimitReached,
     TooLarge,
     TooMany,
@@ -30,6 +31,7 @@ from twigcast.client import (
     Client,
     Delivery,
     Publication,
+    Refused,
     Rejected,
     Retries,
     UnknownProblem,
@@ -54,7 +56,12 @@ def test_publish_subscribe_receive(party_on_each_store: Party) -> None:
         assert (created.key, created.state, created.namespaces) == ("k/1", "active", {"p": "urn:x"})
         first = client.publish("<a xmlns='urn:x'>\u20ac</a>", message_id="one", source="s")
         assert first == Accepted(first.seq, "one", 1)
-        assert client.publish(b"<a/>", message_id="one", source="s").duplicate
+        assert client.publish("<a xmlns='urn:x'>\u20ac</a>", message_id="one", source="s").duplicate
+        with pytest.raises(IdReused, match="another body under the id 'one'") as caught:
+            client.publish(b"<a/>", message_id="one", source="s")
+        assert (caught.value.seq, caught.value.message_id) == (first.seq, "one")
+        (refused,) = client.publish_many([Publication(b"<a/>", "one", "s")])
+        assert refused == Refused("one", "id-reused", str(caught.value), first.seq)
         assert client.publish("<?xml version='1.0' encoding='latin-1'?><a>\u20ac</a>").matches == 0
         (delivery,) = client.deliveries("k/1", wait=0.5)
         assert delivery.xml == "<a xmlns='urn:x'>\u20ac</a>"

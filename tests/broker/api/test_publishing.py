@@ -55,9 +55,23 @@ def test_the_same_id_is_accepted_once(party_on_each_store: Party) -> None:
     party = party_on_each_store
     party.subscribe("all", "/a")
     first = party.publish("<a/>", id="x")
-    again = party.http.post("/messages", params={"id": "x"}, content="<a>other</a>", headers=XML)
+    again = party.http.post("/messages", params={"id": "x"}, content="<a/>", headers=XML)
     assert again.status_code == 200
     assert again.json() == {**first, "status": "duplicate"}
+    reused = party.problem(
+        "POST", "/messages", 409, "id-reused", params={"id": "x"}, content="<a>other</a>", headers=XML
+    )
+    assert (reused["seq"], reused["id"]) == (first["seq"], "x")
+    lines = "\n".join(json.dumps(item) for item in ({"xml": "<a>3</a>", "id": "x"}, {"xml": "<a/>", "id": "x"}))
+    batch = party.ok("POST", "/messages", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert (batch["accepted"], batch["duplicates"], batch["rejected"], batch["refused"]) == (0, 1, 0, 1)
+    assert batch["results"][0] == {
+        "status": "refused",
+        "code": "id-reused",
+        "id": "x",
+        "seq": first["seq"],
+        "reason": reused["detail"],
+    }
     assert party.publish("<a/>", id="x", source="another")["status"] == "accepted"
     assert len(party.pull("all")) == 2
 

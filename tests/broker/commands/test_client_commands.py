@@ -84,6 +84,8 @@ def test_an_id_of_ones_own(user: Shell) -> None:
     (user.folder / "a.xml").write_text(FLOOD)
     assert rows(user.out("publish", "--id", "mine", "--json", "a.xml"))[0]["id"] == "mine"
     assert "is there already as message" in user.out("publish", "--id", "mine", "a.xml")
+    (user.folder / "b.xml").write_text(FIRE)
+    assert "another body under the id 'mine'" in user.run("publish", "--id", "mine", "b.xml", status=3).stderr
     assert "--record-id" in user.run("publish", "--id", "mine", "a.xml", "a.xml", status=2).stderr
 
 
@@ -295,6 +297,14 @@ def test_tenants_and_tokens(operator: Shell) -> None:
     assert "does not permit this" in press.complaint("tenants", "list")
     operator.out("tenants", "tokens", "delete", str(token["id"]))
     assert "does not know the token in TWIGCAST_TOKEN" in press.complaint("pull", "a")
+    assert "for good" in operator.run("tenants", "erase", "press", status=2).stderr
+    assert operator.out("tenants", "erase", "press", "--yes").strip() == "press: erased"
+    assert "press" not in operator.out("tenants", "list")
+
+
+def test_the_clock_is_shown_and_confirmed(operator: Shell, user: Shell) -> None:
+    assert rows(operator.out("tenants", "clock", "--json"))[0]["is_confirmed"] is True
+    assert rows(operator.out("tenants", "clock", "--confirm", "--json"))[0]["is_confirmed"] is True
 
 
 # --- errors and profiles ----------------------------------------------------------------------------------------------

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import random
 import socket
 import time
+from collections import Counter
 from dataclasses import replace
 from email.utils import formatdate
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -21,7 +24,9 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.host_scheduler import Backoff, HostLimits
 from twigcast.broker.delivery.http_client import Timeouts, parse_retry_after
-from twigcast.broker.delivery.webhook import sign, verify
+from twigcast.broker.delivery.push import PushSettings
+from twigcast.broker.delivery.webhook import WebhookSettings, sign, verify
+from twigcast.broker.errors import Invalid
 from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.broker.outbound import OutboundSettings
 
@@ -42,21 +47,128 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Brok
         got = receiver.got[0]
         assert (got.method, got.target) == ("POST", "/hook?x=1")
         assert got.headers["content-type"] == "application/xml"
-        assert got.headers["twigcast-delivery"] == f"{seqs[0]}-{subscription.id}"
+        assert got.headers["webhook-id"] == f"{seqs[0]}-{subscription.id}"
         assert unquote(got.headers["twigcast-key"]) == key
         message = broker.store.message(1, seqs[0])
         assert message is not None
         assert got.headers["twigcast-message"] == message.message_id
         assert got.headers["twigcast-source"] == "default"
         assert got.headers["twigcast-redelivered"] == "false"
-        stamp, signature = got.headers["twigcast-timestamp"], got.headers["twigcast-signature"]
-        assert abs(int(stamp) - time.time()) < 30
-        assert verify("s3cret", stamp, got.body, signature)
-        assert not verify("s3cret", stamp, got.body + b" ", signature)
-        assert not verify("other", stamp, got.body, signature)
-        assert not verify("s3cret", str(int(stamp) - 1), got.body, signature)
-        assert not verify("s3cret", "10", got.body, sign("s3cret", 10, got.body))
+        stamp = int(got.headers["webhook-timestamp"])
+        assert abs(stamp - time.time()) < 30
+        assert verify("s3cret", got.headers, got.body)
+        assert not verify("s3cret", got.headers, got.body + b" ")
+        assert not verify("other", got.headers, got.body)
+        assert not verify("s3cret", {**got.headers, "webhook-timestamp": str(stamp - 1)}, got.body)
+        assert not verify("s3cret", {**got.headers, "webhook-id": "9-9"}, got.body)
         await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
+
+
+async def add_hook(broker: Broker, key: str, url: str, **settings: Any) -> StoredSubscription:
+    """A webhook with settings as a subscriber gives them."""
+    chosen = WebhookSettings(kind="webhook", url=url, **settings)
+    delivery = await chosen.checked(UrlPolicy(allow_private=True))
+    (added,) = await broker.subscribe([NewSubscription(1, key, "/*", delivery=delivery)])
+    assert isinstance(added, StoredSubscription), added
+    return added
+
+
+def test_signatures_are_those_of_standard_webhooks() -> None:
+    """The example of the specification, with a secret in base64."""
+    secret, webhook_id, stamp = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330
+    body = b'{"test": 2432232314}'
+    assert sign(secret, webhook_id, stamp, body) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    headers = {"webhook-id": webhook_id, "webhook-timestamp": str(stamp)}
+    headers["webhook-signature"] = sign(secret, webhook_id, stamp, body)
+    assert not verify(secret, headers, body), "it was recorded long ago"
+    assert verify(secret, headers, body, tolerance=float("inf"))
+    for wrong in ({}, {"webhook-timestamp": "x"}, {"webhook-timestamp": "-5"}, {"webhook-signature": ""}):
+        assert not verify(secret, {**headers, **wrong} if wrong else {}, body, tolerance=float("inf"))
+    now = int(time.time())
+    for age, is_fresh in ((0, True), (290, True), (-290, True), (310, False), (-310, False)):
+        headers = {"Webhook-Id": "i", "Webhook-Timestamp": str(now - age)}
+        headers["Webhook-Signature"] = f"v2,other {sign('s', 'i', now - age, body)}"
+        assert verify("s", headers, body) is is_fresh
+
+
+async def test_while_a_secret_is_replaced_both_sign(broker: Broker) -> None:
+    async with Receiver() as receiver, running(broker):
+        await add_hook(broker, "k", receiver.url, secret="new", previous_secret="old")
+        await publish(broker, "<a/>")
+        await receiver.count(1)
+        (got,) = receiver.got
+        assert len(got.headers["webhook-signature"].split(" ")) == 2
+        assert verify("new", got.headers, got.body)
+        assert verify("old", got.headers, got.body)
+        assert not verify("older", got.headers, got.body)
+    with pytest.raises(Invalid, match="no secret that replaces it"):
+        await WebhookSettings(kind="webhook", url="http://h/", previous_secret="old").checked(UrlPolicy())
+
+
+async def test_batches_are_json_in_order(broker: Broker) -> None:
+    async with Receiver() as receiver:
+        subscription = await add_hook(broker, "k", receiver.url, secret="s", batch_max=4)
+        seqs = await publish(broker, *(f"<a>{n}\u20ac</a>" for n in range(10)))
+        async with running(broker):
+            await receiver.wait(lambda got: sum(len(json.loads(one.body)["deliveries"]) for one in got) >= 10)
+        batches = [json.loads(got.body)["deliveries"] for got in receiver.got]
+        assert [len(batch) for batch in batches] == [4, 4, 2]
+        items = [item for batch in batches for item in batch]
+        assert [item["seq"] for item in items] == seqs
+        assert [item["xml"] for item in items] == [f"<a>{n}\u20ac</a>" for n in range(10)]
+        assert items[0]["id"] == f"{seqs[0]}-{subscription.id}"
+        first = receiver.got[0]
+        assert first.headers["content-type"] == "application/json"
+        assert first.headers["webhook-id"] == f"{items[0]['id']}..{items[3]['id']}"
+        assert verify("s", first.headers, first.body)
+
+
+async def test_several_in_flight_and_what_fails_holds_up_nobody(broker: Broker) -> None:
+    bad = {b"<a>3</a>": 2, b"<a>7</a>": 99}  # how often each fails
+
+    def reply(got: Got) -> Reply:
+        if bad.get(got.body, 0) > 0:
+            bad[got.body] -= 1
+            return Reply(503)
+        return Reply(delay=0.05)
+
+    async with Receiver(reply) as receiver, running(broker):
+        subscription = await add_hook(broker, "k", receiver.url, max_in_flight=5)
+        seqs = await publish(broker, *(f"<a>{n}</a>" for n in range(40)))
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
+        assert 2 <= receiver.active_most <= 5
+        (letter,) = letters(broker)
+        assert (letter.seq, letter.attempts, letter.body) == (seqs[7], 3, b"<a>7</a>")
+        taken = Counter(messages(receiver))
+        assert taken == Counter({f"<a>{n}</a>".encode(): 3 if n in (3, 7) else 1 for n in range(40)})
+        flags = [got.headers["twigcast-redelivered"] for got in receiver.got if got.body == b"<a>3</a>"]
+        assert flags == ["false", "true", "true"]
+        assert len(errors(broker, subscription)) == 5
+
+
+async def test_what_comes_later_does_not_wait_for_what_failed(broker: Broker) -> None:
+    backoff = Backoff(first=60.0, longest=60.0, random=random.Random(1))
+    settings = replace(quick(), push=PushSettings(3, 600.0, backoff, HostLimits(breaker_failures=1_000)))
+    async with Receiver(lambda got: Reply(503 if b"bad" in got.body else 200)) as receiver, running(broker, settings):
+        subscription = await add_hook(broker, "k", receiver.url, max_in_flight=2)
+        await publish(broker, "<bad/>")
+        await receiver.count(1)
+        for number in range(20):
+            await publish(broker, f"<a>{number}</a>")
+            await receiver.count(number + 2)
+        assert Counter(messages(receiver)) == Counter([b"<bad/>", *(f"<a>{n}</a>".encode() for n in range(20))])
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 1)
+
+
+async def test_gone_suspends_also_without_order(broker: Broker) -> None:
+    async with Receiver(lambda got: Reply(410)) as receiver:
+        subscription = await add_hook(broker, "k", receiver.url, max_in_flight=3, batch_max=2)
+        await publish(broker, *["<a/>"] * 9)
+        async with running(broker) as outbound:
+            await until(lambda: now(broker, subscription).state is SubscriptionState.SUSPENDED)
+            assert outbound.pusher.counts.suspended == 1
+        assert broker.store.pending_count(subscription.queue_id) == 9
+        assert letters(broker) == []
 
 
 async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) -> None:

@@ -11,9 +11,9 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.model import (
     Accepted,
     NewSubscription,
+    PublishOutcome,
     QueuedDelivery,
     QueuePosition,
-    RejectedRecord,
     StoredSubscription,
     Submission,
 )
@@ -71,7 +71,7 @@ async def publish(broker: Broker, *bodies: str | bytes, **settings: Any) -> list
     return cast("list[Accepted]", results)
 
 
-async def publish_any(broker: Broker, *submissions: Submission) -> list[Accepted | RejectedRecord]:
+async def publish_any(broker: Broker, *submissions: Submission) -> list[PublishOutcome]:
     """Publish messages that may be rejected."""
     return await broker.publish(submissions)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
 from twigcast.broker.broker import Broker
-from twigcast.broker.delivery.channel import Channel, Failure
+from twigcast.broker.delivery.channel import Channel, Failure, SendBounds
 from twigcast.broker.delivery.push import Pusher
 from twigcast.broker.errors import QueueFull
 from twigcast.broker.model import (
@@ -254,7 +254,8 @@ def test_the_pusher_empties_the_queue_of_a_suspended_subscription(store: Store) 
             gate = asyncio.Event()
 
             class Gated(Channel):
-                group_max = 7
+                def bounds(self, settings: DeliverySettings) -> SendBounds:
+                    return SendBounds(7)
 
                 async def send(
                     self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import pytest
 from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
 from tests.seeds import printed_seed
+from twigcast.broker.errors import IdReused
 from twigcast.broker.model import Accepted, NewSubscription, RejectedRecord, Submission
 from twigcast.broker.store.store import Store
 from twigcast.errors import QueryWarning
@@ -93,6 +95,45 @@ def test_the_same_message_is_accepted_once(store: Store) -> None:
             assert await publish_any(broker, same) == [again]
             assert len(await drain(broker, subscription.queue_id)) == 2
             assert broker.metrics.duplicates == 2
+
+    run(play())
+
+
+def test_another_body_under_a_used_id_is_refused_also_after_a_restart(open_again: Callable[[], Store]) -> None:
+    first, other = (Submission(TENANT, body, message_id="one") for body in (b"<a/>", b"<a>2</a>"))
+    broken = Submission(TENANT, b"<a", message_id="one")
+
+    async def play(store: Store, *, again: bool) -> None:
+        async with running(store) as broker:
+            results = await publish_any(broker, first, other, first, broken, Submission(TENANT, b"<b/>"))
+            taken = results[0]
+            assert isinstance(taken, Accepted)
+            assert (taken.seq, taken.duplicate) == (1, again)
+            assert results[2] == Accepted(1, "one", 0, duplicate=True)
+            for refused in (results[1], results[3]):
+                assert isinstance(refused, IdReused)
+                assert (refused.seq, refused.message_id) == (1, "one")
+                assert "'one', as message 1" in str(refused)
+            assert isinstance(results[4], Accepted), "the others of the batch are stored"
+            (alone,) = await publish_any(broker, other)
+            assert str(alone) == str(results[1])
+            assert broker.metrics.ids_reused == 3
+            assert broker.store.rejected(TENANT, limit=9) == []
+
+    store = open_again()
+    run(play(store, again=False))
+    store.close()
+    run(play(open_again(), again=True))
+
+
+def test_messages_stored_before_digests_are_repeated_by_any_body(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            await publish(broker, "<a/>", message_id="one")
+            with store.transaction() as transaction:
+                transaction.session.execute("UPDATE messages SET digest = NULL")
+            (again,) = await publish(broker, "<other/>", message_id="one")
+            assert again.duplicate
 
     run(play())
 

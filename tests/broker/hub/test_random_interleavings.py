@@ -20,7 +20,7 @@ from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, run
 from twigcast.broker.broker import Broker
-from twigcast.broker.errors import StoreInUse
+from twigcast.broker.errors import IdReused, StoreInUse
 from twigcast.broker.model import (
     Accepted,
     DeliveryId,
@@ -94,7 +94,8 @@ class World:
         self.open_again = open_again
         self.members: dict[str, Member] = {}
         self.queues: dict[str, Queue] = {}
-        self.seen: dict[str, Accepted] = {}
+        self.seen: dict[str, tuple[Accepted, bytes]] = {}
+        self.sent: dict[str, bytes] = {}
         self.pending: list[asyncio.Task[Any]] = []
         self.keys = 0
         self.numbers = 0
@@ -148,7 +149,10 @@ class World:
             if self.random.random() < 0.1:
                 body = body[:-2]
             again = self.numbers - 1 if self.random.random() < 0.15 else self.numbers
+            if f"id{again}" in self.sent and self.random.random() < 0.5:
+                body = self.sent[f"id{again}"]
             submissions.append(Submission(TENANT, body, message_id=f"id{again}"))
+            self.sent[f"id{again}"] = body
         # What is due is decided by the subscriptions at the time of the call.
         due = [(s, self.due(s)) for s in submissions]
         self.later(self.check_published(submissions, due))
@@ -172,8 +176,11 @@ class World:
         assert len(results) == len(submissions)
         for result, (submission, requested) in zip(results, due, strict=True):
             name = cast("str", submission.message_id)
-            before = self.seen.get(name)
-            if before is not None:
+            before, first = self.seen.get(name, (None, b""))
+            if before is not None and first != submission.body:
+                assert isinstance(result, IdReused)
+                assert (result.seq, result.message_id) == (before.seq, name)
+            elif before is not None:
                 assert isinstance(result, Accepted)
                 assert (result.duplicate, result.seq, result.matches) == (True, before.seq, before.matches)
             elif submission.body.endswith(b"</m>"):
@@ -181,7 +188,7 @@ class World:
                 assert not result.duplicate
                 assert result.matches == len(requested), submission.body
                 assert result.seq > self.last_seq
-                self.seen[name] = result
+                self.seen[name] = result, submission.body
                 self.last_seq = result.seq
                 self.deliver(result.seq, requested)
             else:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
 from twigcast.broker.api.models import (
+    ClockOut,
+    ErasedOut,
     LimitsIn,
     NewTokenOut,
     StatisticsOut,
@@ -30,6 +32,9 @@ from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Conflict, UnknownObject
 from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.tokens import digest, new_secret
+
+_ERASED_SECONDS: Final = 20.0
+"""Time that a response waits for the end of an erasure."""
 
 router = APIRouter(tags=["administration"], responses=problem_responses(401, 403))
 
@@ -116,6 +121,40 @@ async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared
     await shared.broker.tenants_changed()
     shared.authenticator.forget()
     return TenantOut(name=tenant.name, limits=body.limits)
+
+
+@router.delete("/tenants/{name}", responses=problem_responses(404, 409, 503, 507))
+async def erase_tenant(name: PathName, principal: Operator, shared: Shared) -> ErasedOut:
+    """Erases a tenant with all that it has stored: nothing of it can be had back.
+
+    Its tokens open nothing from now on, and its streams end. Removing much takes a while; then the response comes with
+    `is_done` false, and the broker goes on, also after a restart.
+    """
+    tenant = await _tenant(shared, principal, name)
+    if tenant.id == principal.tenant_id:
+        raise Conflict("this is the first tenant, whose tokens administer the broker; it cannot be erased")
+    tokens, erasing = await shared.broker.erase_tenant(tenant)
+    for token in tokens:
+        shared.authenticator.forget_token(token)
+        shared.streams.end_of(token)
+    shared.sources_changed()
+    await asyncio.wait([erasing], timeout=_ERASED_SECONDS)
+    return ErasedOut(name=tenant.name, is_done=erasing.done())
+
+
+@router.get("/clock")
+async def clock(principal: Operator, shared: Shared) -> ClockOut:
+    """Returns what the clock of the broker says, and whether messages expire by it."""
+    return ClockOut.of_state(shared.broker.clock())
+
+
+@router.post("/clock/confirm", responses=problem_responses(503, 507))
+async def confirm_clock(principal: Operator, shared: Shared) -> ClockOut:
+    """Confirms the clock of the broker after it has jumped: from now on messages expire by it.
+
+    Messages with a later time, which were stored while the clock was wrong, get the present one.
+    """
+    return ClockOut.of_state(await shared.broker.confirm_clock())
 
 
 async def _tenant(shared: ApiContext, principal: Principal, name: str | None) -> Tenant:

@@ -160,6 +160,9 @@ class _Import:
 
     async def _put_one(self, number: int, body: SubscriptionIn, existing: StoredSubscription) -> None:
         refusal = None
+        if getattr(body.delivery, "secret_left_out", False) and body.delivery.kind == existing.delivery.kind:
+            secrets = {"secret": existing.delivery.secret, "previous_secret": existing.delivery.previous_secret}
+            body.delivery = body.delivery.model_copy(update=secrets)
         try:
             await replace_one(self._shared, existing, body)
         except TwigcastError as error:
@@ -201,7 +204,11 @@ def _key_in(line: bytes) -> str | None:
     responses={200: {"content": {LINES: {}}, "description": "All of them."}},
 )
 async def export_subscriptions(principal: Subscriber, shared: Shared) -> StreamingResponse:
-    """Returns all subscriptions in the lines of an import, without secrets of webhooks and without WebSub leases."""
+    """Returns all subscriptions in the lines of an import, without secrets of webhooks and without WebSub leases.
+
+    A webhook whose secret is left out says so with `secret_left_out`: an import refuses it until the secret is added,
+    or keeps the secret if it replaces the webhook.
+    """
     store = shared.broker.store
 
     async def all_lines() -> AsyncIterator[bytes]:
@@ -230,7 +237,8 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
     if subscription.subscriber != subscription.key:
         results["subscriber"] = subscription.subscriber
     if subscription.delivery.is_pushed:
-        results["delivery"] = shown_settings(subscription.delivery)
+        left_out = {"secret_left_out": True} if subscription.delivery.secret is not None else {}
+        results["delivery"] = shown_settings(subscription.delivery) | left_out
     if subscription.overflow is not OverflowPolicy.SUSPEND:
         results["overflow"] = subscription.overflow
     return results

@@ -40,8 +40,8 @@ from twigcast.broker.api.models import (
 )
 from twigcast.broker.api.openapi import problem_responses, publish_description
 from twigcast.broker.config import Settings
-from twigcast.broker.errors import Invalid, TooLarge, UnknownObject
-from twigcast.broker.model import Accepted, RejectedRecord, Scope, StoredMessage, Submission
+from twigcast.broker.errors import IdReused, Invalid, TooLarge, UnknownObject
+from twigcast.broker.model import Accepted, PublishOutcome, RejectedRecord, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
 from twigcast.errors import RejectedMessage, TwigcastError
 from twigcast.reading.text import as_bytes
@@ -85,7 +85,8 @@ async def publish(request: Request) -> Response:
 
     One message is sent as it is, with `Content-Type: application/xml` (a `charset` there overrides what the document
     declares). The response is 201; 200 if it was published before under this id; or 422 with the place of the error
-    if it is malformed or over a limit: then it is stored as rejected, see `/rejected`.
+    if it is malformed or over a limit: then it is stored as rejected, see `/rejected`; or 409 `id-reused` if another
+    body was published under this id: then nothing is stored.
 
     A batch is sent as `Content-Type: application/x-ndjson`: one JSON object a line, with `xml` (text) or `xml_base64`
     (bytes in any encoding), and optionally `id` and `source`. The response is 200 and reports on each message. A line
@@ -115,6 +116,8 @@ async def publish(request: Request) -> Response:
     _check_sources(request, shared, principal, {source})
     shared.rates.take(principal)
     (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
+    if isinstance(outcome, IdReused):
+        raise outcome
     if isinstance(outcome, RejectedRecord):
         return problems.response(422, outcome.code, outcome.reason, _position(outcome))
     status = 200 if outcome.duplicate else 201
@@ -157,7 +160,7 @@ def _name(parameter: str, value: object) -> str | None:
         raise Invalid(f"{parameter}: {error}") from None
 
 
-async def _publish(shared: ApiContext, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
+async def _publish(shared: ApiContext, submissions: Sequence[Submission]) -> list[PublishOutcome]:
     if not tracing.is_on:
         return await shared.broker.publish(submissions)
     with tracing.publishing(submissions) as record:
@@ -185,14 +188,16 @@ def _position(outcome: RejectedRecord) -> dict[str, Any]:
     }
 
 
-def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
-    results = [
-        {"status": "rejected", "code": outcome.code, **_position(outcome)}
-        if isinstance(outcome, RejectedRecord)
-        else _accepted(outcome)
-        for outcome in outcomes
-    ]
-    counts = dict.fromkeys(("accepted", "duplicate", "rejected"), 0)
+def _not_accepted(outcome: RejectedRecord | IdReused) -> dict[str, Any]:
+    if isinstance(outcome, IdReused):
+        about = {"id": outcome.message_id, "reason": outcome.reason, "seq": outcome.seq}
+        return {"status": "refused", "code": outcome.code, **about}
+    return {"status": "rejected", "code": outcome.code, **_position(outcome)}
+
+
+def _batch(outcomes: Sequence[PublishOutcome]) -> bytes:
+    results = [_accepted(outcome) if isinstance(outcome, Accepted) else _not_accepted(outcome) for outcome in outcomes]
+    counts = dict.fromkeys(("accepted", "duplicate", "rejected", "refused"), 0)
     for result in results:
         counts[result["status"]] += 1
     return orjson.dumps(
@@ -200,6 +205,7 @@ def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
             "accepted": counts["accepted"],
             "duplicates": counts["duplicate"],
             "rejected": counts["rejected"],
+            "refused": counts["refused"],
             "results": results,
         }
     )

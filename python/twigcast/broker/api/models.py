@@ -25,6 +25,7 @@ from twigcast.broker.delivery.channel import Text as Text
 from twigcast.broker.delivery.channel import Url as Url
 from twigcast.broker.delivery.channels import DELIVERY_KINDS, AnySettings, PullSettings
 from twigcast.broker.model import (
+    ClockState,
     DeliveryId,
     OverflowPolicy,
     Scope,
@@ -408,13 +409,24 @@ class RejectedInBatch(Model):
     column: int | None
 
 
+class RefusedInBatch(Model):
+    """A message of a batch that was not stored."""
+
+    status: Literal["refused"]
+    code: str = Field(description="`id-reused`: its source published another body under its id.")
+    id: str
+    reason: str
+    seq: int = Field(description="The sequence number of the message that has the id.")
+
+
 class BatchOut(Model):
     """The results of the messages of a batch, in their order."""
 
     accepted: int
     duplicates: int
     rejected: int
-    results: list[AcceptedOut | RejectedInBatch]
+    refused: int
+    results: list[AcceptedOut | RejectedInBatch | RefusedInBatch]
 
 
 class MessageOut(Model):
@@ -723,6 +735,34 @@ class TenantOut(ObjectOut):
 
     name: str
     limits: dict[str, int]
+
+
+class ErasedOut(Model):
+    """An erased tenant."""
+
+    name: str
+    is_done: bool = Field(description="Whether nothing of it is left; otherwise the broker is still removing it.")
+
+
+class ClockOut(Model):
+    """The clock of the broker."""
+
+    now: Moment = Field(description="What it says.")
+    expected: Moment = Field(description="What it would say, had it gone on evenly since it was last confirmed.")
+    step_seconds: float = Field(description="The difference.")
+    is_confirmed: bool = Field(
+        description="Whether messages expire by it. It is false after a jump, while messages are old enough to expire."
+    )
+
+    @classmethod
+    def of_state(cls, state: ClockState) -> Self:
+        """Reads it from the clock of retention."""
+        return cls(
+            now=datetime.fromtimestamp(state.now, UTC),
+            expected=datetime.fromtimestamp(state.expected, UTC),
+            step_seconds=round(state.now - state.expected, 3),
+            is_confirmed=state.is_confirmed,
+        )
 
 
 class TenantsOut(Model):

@@ -69,6 +69,7 @@ async def metrics(request: Request, shared: Shared) -> Response:
 _COUNTERS: Final = {
     "messages_accepted": ("accepted", "Messages stored."),
     "messages_duplicate": ("duplicates", "Messages that had been stored before."),
+    "messages_id_reused": ("ids_reused", "Messages refused since their id was used for another body."),
     "messages_rejected": ("rejected", "Messages stored as rejected."),
     "messages_refused": ("refused", "Messages refused because too many were waiting."),
     "messages_expired": ("expired", "Messages removed by age or size."),
@@ -90,6 +91,7 @@ _COUNTERS: Final = {
     "messages_refused_full": ("overflow_refused", "Messages refused since too much waited for a subscriber."),
     "streams_fallen_behind": ("fallen_behind", "Times that a stream had to go back to the store."),
     "commits": ("commits", "Commits of the store."),
+    "vacuums": ("vacuums", "Times that unused space of the store was returned to the system."),
     "commits_failed": ("commit_failures", "Commits that failed."),
 }
 _GAUGES: Final = {
@@ -107,6 +109,8 @@ _GAUGES: Final = {
     "listeners": ("listeners", "Readers of live queues."),
     "listeners_behind": ("listeners_behind", "Readers that read from the store."),
     "replays": ("replays", "Running replays."),
+    "clock_step_seconds": ("clock_step", "Seconds by which the clock has jumped since it was last confirmed."),
+    "retention_held": ("retention_held", "1 if nothing expires by age until the clock is confirmed, which see."),
 }
 _HISTOGRAMS: Final = {
     "commit_messages": ("group_messages", "Messages in a commit that had any."),

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from twigcast.broker.errors import BrokerError, LimitReached, TooMany, UnknownDelivery
+from twigcast.broker.errors import BrokerError, IdReused, LimitReached, TooMany, UnknownDelivery
 from twigcast.broker.logs import request_id
 from twigcast.errors import (
     DuplicateKey,
@@ -115,7 +115,11 @@ def _status(error: TwigcastError) -> int:
 
 
 def _details(error: BrokerError) -> dict[str, Any]:
-    return {"newest": error.newest} if isinstance(error, UnknownDelivery) else _limit(error)
+    if isinstance(error, UnknownDelivery):
+        return {"newest": error.newest}
+    if isinstance(error, IdReused):
+        return {"seq": error.seq, "id": error.message_id}
+    return _limit(error)
 
 
 def _limit(error: Exception) -> dict[str, Any]:

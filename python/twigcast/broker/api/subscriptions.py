@@ -106,8 +106,9 @@ async def patch_subscription(
         settings = existing.delivery
         if body.delivery is not None:
             settings = await body.delivery.checked(shared.urls)
-            if "secret" not in body.delivery.model_fields_set and settings.kind == existing.delivery.kind:
-                settings = replace_fields(settings, secret=existing.delivery.secret)
+            if settings.kind == existing.delivery.kind:
+                left_out = {"secret", "previous_secret"} - body.delivery.model_fields_set
+                settings = replace_fields(settings, **{name: getattr(existing.delivery, name) for name in left_out})
         existing = await shared.broker.replace(
             existing,
             query=existing.query if body.query is None else body.query,

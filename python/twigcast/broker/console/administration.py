@@ -26,6 +26,8 @@ def routes(admission: PageAdmission) -> list[Route]:
         admission.route("/tenants", tenants, scope=admin),
         admission.route("/tenants/add", add_tenant, change=True, scope=admin),
         admission.route("/tenants/limits", set_limits, change=True, scope=admin),
+        admission.route("/tenants/erase", erase_tenant, change=True, scope=admin),
+        admission.route("/clock/confirm", confirm_clock, change=True, scope=admin),
         admission.route("/tenants/look", view_tenant, change=True, scope=admin),
     ]
 
@@ -95,6 +97,7 @@ async def _tenants_page(request: PageRequest, form: FormFields, error: TwigcastE
         "tenants.html",
         200 if error is None else 422,
         tenants=results,
+        home=request.principal.tenant_id,
         counts=counts,
         defaults=defaults,
         descriptions=descriptions,
@@ -127,6 +130,27 @@ async def set_limits(request: PageRequest) -> Response:
     request.context.authenticator.forget()
     await request.context.broker.tenants_changed()
     return request.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
+
+
+async def erase_tenant(request: PageRequest) -> Response:
+    """Erases a tenant whose name was typed."""
+    request.principal.require_operator()
+    tenant = await _tenant(request)
+    try:
+        if request.form.line("name") != tenant.name:
+            raise Invalid(f"to erase the tenant {tenant.name!r}, type its name; nothing was erased")
+        answer = await api.erase_tenant(tenant.name, request.principal, request.context)
+    except TwigcastError as error:
+        return await _tenants_page(request, FormFields({}), error)
+    rest = "" if answer.is_done else " What it stored is being removed."
+    return request.go(pages.link("/tenants"), f"The tenant {tenant.name} is erased.{rest}")
+
+
+async def confirm_clock(request: PageRequest) -> Response:
+    """Confirms the clock after a jump."""
+    request.principal.require_operator()
+    await api.confirm_clock(request.principal, request.context)
+    return request.go("/", "The clock is confirmed: messages expire by it.")
 
 
 async def view_tenant(request: PageRequest) -> Response:

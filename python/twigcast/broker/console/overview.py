@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 import orjson
@@ -12,7 +13,7 @@ from starlette.routing import Route
 from twigcast.broker.console import pages
 from twigcast.broker.console.pages import first_message
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.model import Source, Statistics, SubscriptionState
+from twigcast.broker.model import ClockState, Source, Statistics, SubscriptionState
 from twigcast.broker.store.store import Store
 
 LATEST: Final = 8
@@ -26,6 +27,8 @@ class Alert:
     text: str
     address: str
     action: str
+    is_change: bool = False
+    """Whether the address is posted to, by a button."""
 
 
 def routes(admission: PageAdmission) -> list[Route]:
@@ -38,6 +41,8 @@ async def overview(request: PageRequest) -> Response:
     statistics = await request.read(request.store.statistics, request.tenant_id)
     latest = await request.read(request.store.message_summaries, request.tenant_id, limit=LATEST)
     warnings = await request.read(_warnings, request.store, request.tenant_id, statistics)
+    if _scope(request) is None and not (clock := request.context.broker.clock()).is_confirmed:
+        warnings.insert(0, _of_clock(clock))
     samples = request.console.activity.samples(_scope(request))
     return request.page(
         "overview.html",
@@ -74,7 +79,7 @@ def _scope(request: PageRequest) -> int | None:
 
 def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Alert]:
     """Returns the alerts. Blocks."""
-    results = []
+    results: list[Alert] = []
     suspended = store.subscription_count(tenant_id, SubscriptionState.SUSPENDED)
     if suspended:
         text = f"{pages.plural(suspended, 'subscription is', 'subscriptions are')} suspended"
@@ -86,6 +91,15 @@ def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Aler
         text = f"The source {source.name} fails: {source.state.get('last_error')}"
         results.append(Alert(text, pages.link("/sources"), "Show"))
     return results
+
+
+def _of_clock(clock: ClockState) -> Alert:
+    step = timedelta(seconds=round(abs(clock.now - clock.expected)))
+    direction = "ahead of" if clock.now > clock.expected else "behind"
+    text = (
+        f"The clock of the broker is {step} {direction} what was expected. No message expires by age until it is right"
+    )
+    return Alert(text, "/clock/confirm", "It is right", is_change=True)
 
 
 def _is_failing(source: Source) -> bool:

@@ -235,14 +235,17 @@ async def _changed_delivery(
         return existing.delivery
     settings = await requested.checked(request.context.urls)
     if settings.secret is None and settings.kind == existing.delivery.kind and not request.form.has("no_secret"):
-        return replace(settings, secret=existing.delivery.secret)
+        settings = replace(settings, secret=existing.delivery.secret)
+        if settings.previous_secret is None:
+            settings = replace(settings, previous_secret=existing.delivery.previous_secret)
     return settings
 
 
 def _fields(form: FormFields) -> dict[str, Any]:
     kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
-    names = SETTINGS[kind].model_fields.keys() - {"kind"}
-    delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
+    names = SETTINGS[kind].model_fields.keys() - {"kind", "secret_left_out"}
+    # An empty field is one that is left out.
+    delivery = {"kind": kind, **{name: form.line(name) for name in names if form.line(name)}}
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, parse_retry_after
-from twigcast.broker.errors import UrlRefused
+from twigcast.broker.errors import Invalid, UrlRefused
 from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
@@ -39,22 +39,40 @@ Text = Annotated[str, AfterValidator(_checked_text)]
 Url = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
 
 
+_NOT_OPTIONS: Final = {"kind", "url", "secret", "previous_secret", "secret_left_out"}
+
+
 class ChannelSettings(BaseModel):
     """The settings of one kind of delivery, as API and console accept them.
 
     A setting named ``url`` is an HTTP address, checked against the policy of the broker. One named ``secret`` is never
-    shown. All others are stored as JSON.
+    shown, nor is ``previous_secret``. All others are stored as JSON.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     kind: str
 
+    def refusal(self) -> str | None:
+        """Returns why these settings cannot be used as they are; ``None`` if they can."""
+        return None
+
     async def checked(self, policy: UrlPolicy) -> DeliverySettings:
-        """Returns the settings as the broker stores them; raises UrlRefused if the policy forbids the address."""
-        options = self.model_dump(mode="json", exclude={"kind", "url", "secret"})
+        """Returns the settings as the broker stores them.
+
+        Raises Invalid if something is missing, and UrlRefused if the policy forbids the address.
+        """
+        if (reason := self.refusal()) is not None:
+            raise Invalid(reason)
+        options = self.model_dump(mode="json", exclude=_NOT_OPTIONS)
         url, secret = getattr(self, "url", None), getattr(self, "secret", None)
-        return DeliverySettings(self.kind, None if url is None else await policy.check(url), secret, options=options)
+        return DeliverySettings(
+            self.kind,
+            None if url is None else await policy.check(url),
+            secret,
+            options=options,
+            previous_secret=getattr(self, "previous_secret", None),
+        )
 
 
 def shown_settings(stored: DeliverySettings) -> dict[str, Any]:
@@ -76,11 +94,21 @@ class Failure:
     """Whether the host works, whatever it answered this subscriber; ``None`` if it was not asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class SendBounds:
+    """The bounds of what is sent to a subscriber."""
+
+    group_max: int = 1
+    """Deliveries in one request."""
+    in_flight_max: int = 1
+    """Requests at one time; with more than one the order of deliveries is not kept."""
+
+
 class Channel(Protocol):
     """A way of pushing deliveries to a subscriber."""
 
-    group_max: int
-    """Number of deliveries that are sent together at most."""
+    def bounds(self, settings: DeliverySettings) -> SendBounds:
+        """Returns how many deliveries are sent together, and how many such requests are made at one time."""
 
     async def send(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
         """Sends deliveries, and returns ``None`` once the receiver has them all, or why it does not have them."""

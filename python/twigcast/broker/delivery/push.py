@@ -24,7 +24,7 @@ from typing import Final
 
 from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.delivery.addresses import origin_of
-from twigcast.broker.delivery.channel import Channel, Failure
+from twigcast.broker.delivery.channel import Channel, Failure, SendBounds
 from twigcast.broker.delivery.host_scheduler import AttemptOutcome, Backoff, HostLimits, HostScheduler
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import (
@@ -42,6 +42,10 @@ _log = logging.getLogger(__name__)
 
 _TURN_DELIVERIES: Final = 32
 _TURN_BYTES: Final = 256 << 10
+_TURN_GROUPS: Final = 4
+"""Requests of a turn for each that may run at one time."""
+_ASIDE_MAX: Final = 1_000
+"""Deliveries that wait for another attempt, from which on no others are sent."""
 _ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
 """Time until a queue reads again from a store that did not answer."""
@@ -92,6 +96,8 @@ class Pusher(CommitListener):
         self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
+        self.in_flight = asyncio.Semaphore(self.settings.hosts.concurrency)
+        """Slots of requests of queues that have several at one time, beside the one that each job has."""
         self._failed: Counter[int] = Counter()
         """Queues by the failed attempts at their first delivery, if there are any."""
 
@@ -160,6 +166,11 @@ class Pusher(CommitListener):
         queue = self.busy.get(queue_id)
         if queue is None:
             queue = self.busy[queue_id] = _PushQueue(self, queue_id)
+            self._queues.add(queue)
+        elif queue.waits_for_failed and not queue.is_running:
+            # Only what failed waits; the new deliveries do not.
+            queue.is_abandoned = True
+            self.busy[queue_id] = queue = queue.successor(keeps_failed=True)
             self._queues.add(queue)
         else:
             queue.again = True
@@ -252,6 +263,17 @@ def _tell_fault(task: asyncio.Task[None]) -> None:
         _log.error("queues with pending deliveries could not be found", exc_info=error)
 
 
+@dataclass(frozen=True, slots=True)
+class _FailedDelivery:
+    """A delivery that waits for another attempt, while later ones are sent."""
+
+    count: int
+    """Attempts so far."""
+    first_at: float
+    retry_at: float
+    """Both in seconds of the pusher's clock."""
+
+
 class _PushQueue:
     """A queue with pending deliveries."""
 
@@ -271,12 +293,20 @@ class _PushQueue:
         self._seeks = 0  # how often the queue had begun anew when it was read
         self._sending = 0
         self._retry_at: float | None = None
+        self._aside: dict[DeliveryId, _FailedDelivery] = {}
+        """Without order, the deliveries that wait for another attempt."""
+        self.waits_for_failed = False
+        """Whether it waits for the time of these, and new deliveries can be sent at once."""
 
-    def successor(self) -> _PushQueue:
-        """Returns a new job for the same queue, which may try all attempts again."""
+    def successor(self, *, keeps_failed: bool = False) -> _PushQueue:
+        """Returns a new job for the same queue, which may try everything again, or all but what has failed."""
         queue = _PushQueue(self._pusher, self._queue_id)
         queue._tried = self._tried
+        attempts = self._attempts
         self._count_attempts(0)
+        if keeps_failed:
+            queue._aside = self._aside
+            queue._count_attempts(attempts)
         return queue
 
     def _count_attempts(self, attempts: int) -> None:
@@ -301,6 +331,7 @@ class _PushQueue:
         if self.is_abandoned:
             return AttemptOutcome()
         self.again, self.is_running, self._retry_at = False, True, None
+        self.waits_for_failed = False
         try:
             turn = await self._turn(probe)
         except StoreUnavailable as error:
@@ -330,8 +361,12 @@ class _PushQueue:
             pending = [delivery for delivery in pending if delivery.id.seq < subscription.replay_next]
             if not pending:
                 return AttemptOutcome(wait=_REPLAY_WAIT)
+        bounds = self._pusher.channels[subscription.delivery.kind].bounds(subscription.delivery)
+        if bounds.in_flight_max > 1:
+            return await self._turn_in_any_order(subscription, pending, bounds, probe)
+        self._aside.clear()
         reached: bool | None = None
-        size = self._pusher.channels[subscription.delivery.kind].group_max
+        size = bounds.group_max
         for start in range(0, len(pending), size):
             turn = await self._send(subscription, pending[start : start + size])
             reached = reached if turn.reached is None else turn.reached
@@ -352,7 +387,92 @@ class _PushQueue:
             or (subscription.delivery.expires or math.inf) <= time.time()
         ):
             return None, []
-        return subscription, store.pending(self._queue_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
+        bounds = self._pusher.channels[subscription.delivery.kind].bounds(subscription.delivery)
+        # Several requests of each of those that run at one time, beside what waits for another attempt.
+        limit = max(_TURN_DELIVERIES, _TURN_GROUPS * bounds.group_max * bounds.in_flight_max) + len(self._aside)
+        bytes_max = _TURN_BYTES * bounds.in_flight_max * (2 if self._aside else 1)
+        return subscription, store.pending(self._queue_id, limit=limit, bytes_max=bytes_max)
+
+    async def _turn_in_any_order(
+        self, subscription: StoredSubscription, pending: Sequence[QueuedDelivery], bounds: SendBounds, probe: bool
+    ) -> AttemptOutcome:
+        """Sends deliveries, several requests at one time. One that fails waits by itself, and the others go on."""
+        now = self._pusher.clock()
+        ids = {delivery.id for delivery in pending}
+        self._aside = {id_: failed for id_, failed in self._aside.items() if id_ in ids}
+        due = [d for d in pending if d.id not in self._aside or self._aside[d.id].retry_at <= now]
+        if not due or len(self._aside) >= _ASIDE_MAX:
+            due = [d for d in due if d.id in self._aside]
+        if not due:
+            self.waits_for_failed = len(self._aside) < _ASIDE_MAX
+            # What came meanwhile is sent first.
+            return AttemptOutcome(wait=0.0 if self.again and self.waits_for_failed else self._aside_wait())
+        # What failed is sent by itself, so that no delivery has to answer for another one.
+        groups = [[d] for d in due if d.id in self._aside]
+        fresh = [d for d in due if d.id not in self._aside]
+        groups += [fresh[start : start + bounds.group_max] for start in range(0, len(fresh), bounds.group_max)]
+        self._pusher.broker.has_handed_out(self._queue_id, due[-1].id)
+        self._sending = len(due)
+        slots = asyncio.Semaphore(bounds.in_flight_max)
+        if probe:
+            groups = groups[:1]
+        outcomes = await asyncio.gather(*(self._send_one_of_many(subscription, group, slots) for group in groups))
+        self._tried = max(self._tried, due[-1].id)
+        self._count_attempts(max((failed.count for failed in self._aside.values()), default=0))
+        gone = next((failure for failure in outcomes if failure is not None and failure.gone), None)
+        if gone is not None:
+            self._pusher.counts.suspended += 1
+            reason = f"the receiver does not accept deliveries any more: {gone.reason}"
+            await self._pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
+            return AttemptOutcome(reached=True)
+        reached = [None if failure is None else failure.reached for failure in outcomes]
+        if all(failure is not None for failure in outcomes):
+            self.waits_for_failed = 0 < len(self._aside) < _ASIDE_MAX
+            unreached = next((one for one in reached if one is not None), None)
+            wait = self._aside_wait() if self._aside and not self.again else 0.0
+            return AttemptOutcome(wait=wait, reached=unreached)
+        return AttemptOutcome(wait=0.0, reached=True)
+
+    def _aside_wait(self) -> float:
+        """Returns the seconds until what has failed is tried again, if nothing else could be sent."""
+        return max(0.001, min(failed.retry_at for failed in self._aside.values()) - self._pusher.clock())
+
+    async def _send_one_of_many(
+        self, subscription: StoredSubscription, group: Sequence[QueuedDelivery], slots: asyncio.Semaphore
+    ) -> Failure | None:
+        pusher = self._pusher
+        async with slots, pusher.in_flight:
+            marked = [d._replace(redelivered=pusher.may_have_been_sent(d) or d.id in self._aside) for d in group]
+            failure = await pusher.attempt(subscription, marked)
+        if failure is None:
+            await pusher.broker.acknowledge(self._queue_id, [d.id for d in group], self._seeks)
+            for delivery in group:
+                self._aside.pop(delivery.id, None)
+            return None
+        if not failure.gone:
+            await self._set_aside(group, failure)
+        return failure
+
+    async def _set_aside(self, group: Sequence[QueuedDelivery], failure: Failure) -> None:
+        """Lets deliveries wait for another attempt, or makes dead letters of them."""
+        pusher, settings, now = self._pusher, self._pusher.settings, self._pusher.clock()
+        given_up: list[tuple[QueuedDelivery, int, str]] = []
+        records: list[ErrorRecord] = []
+        for delivery in group:
+            before = self._aside.get(delivery.id)
+            count, first_at = (1, now) if before is None else (before.count + 1, before.first_at)
+            reason = f"attempt {count} failed: {failure.reason}"
+            records.append(ErrorRecord(delivery.id.subscription_id, time.time(), reason, delivery.id.seq))
+            if count >= settings.attempts_max or now - first_at >= settings.seconds_max:
+                given_up.append((delivery, count, failure.reason))
+                self._aside.pop(delivery.id, None)
+            else:
+                wait = settings.backoff.wait(count, failure.retry_after)
+                self._aside[delivery.id] = _FailedDelivery(count, first_at, now + wait)
+        await pusher.broker.change(lambda transaction: transaction.add_errors(records))
+        if given_up:
+            pusher.counts.dead_lettered += len(given_up)
+            await pusher.broker.dead_letter(given_up)
 
     async def _send(self, subscription: StoredSubscription, group: Sequence[QueuedDelivery]) -> AttemptOutcome:
         """Tries to send some deliveries: the turn goes on if the outcome has no wait."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from twigcast.broker.delivery.atom import MEDIA_TYPE, AtomContent, FeedLinks, link_header, write_feed
-from twigcast.broker.delivery.channel import Failure, post
+from twigcast.broker.delivery.channel import Failure, SendBounds, post
 from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
-from twigcast.broker.model import QueuedDelivery, StoredSubscription
+from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription
 
 _GROUP_MAX: Final = 20
 
@@ -22,11 +22,13 @@ _GROUP_MAX: Final = 20
 class WebSubChannel:
     """The channel that posts new entries of the topic's feed in one Atom document."""
 
-    group_max = _GROUP_MAX
-
     def __init__(self, client: HttpClient, capabilities: Capabilities) -> None:
         self._client = client
         self._capabilities = capabilities
+
+    def bounds(self, settings: DeliverySettings) -> SendBounds:
+        """Returns bounds that keep the order."""
+        return SendBounds(_GROUP_MAX)
 
     async def send(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
         """Posts deliveries; of those to the topic of a source, only messages of that source."""

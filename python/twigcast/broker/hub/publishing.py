@@ -13,7 +13,7 @@ from functools import partial
 from itertools import repeat
 from typing import NamedTuple, cast
 
-from twigcast.broker.errors import QueueFull
+from twigcast.broker.errors import IdReused, QueueFull
 from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
 from twigcast.broker.hub.overflow import count_pending, refusal_of
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
@@ -21,6 +21,7 @@ from twigcast.broker.model import (
     Accepted,
     ErrorRecord,
     NewDelivery,
+    PublishOutcome,
     RejectedRecord,
     StoredMessage,
     Submission,
@@ -37,7 +38,7 @@ Name = tuple[int, str, str]
 
 
 class Publish(Operation):
-    """A publication of messages. Results in an ``Accepted`` or a ``RejectedRecord`` for each."""
+    """A publication of messages. Results in an ``Accepted``, a ``RejectedRecord`` or an ``IdReused`` for each."""
 
     def __init__(self, submissions: Sequence[Submission]) -> None:
         super().__init__()
@@ -86,13 +87,13 @@ class PublishRun:
         self._published: list[PublishedMessage] = []
         self._errors: list[ErrorRecord] = []
 
-    def run(self) -> tuple[list[Accepted | RejectedRecord | None], dict[int, QueueFull]]:
+    def run(self) -> tuple[list[PublishOutcome | None], dict[int, QueueFull]]:
         """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
         named = [s for s in self._submissions if s.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
         bodies, outcomes = self._match(existing)
-        here: dict[Name, Accepted] = {}
-        results: list[Accepted | RejectedRecord | None] = []
+        here: dict[Name, StoredMessage] = {}
+        results: list[PublishOutcome | None] = []
         refusals = self._refusals(outcomes)
         for position, submission in enumerate(self._submissions):
             if refusals and self._owners[position] in refusals:
@@ -100,15 +101,15 @@ class PublishRun:
                 continue
             name = (submission.tenant_id, submission.source, submission.message_id or "")
             if submission.message_id is not None and (name in here or name in existing):
-                results.append(self._duplicate(here.get(name) or existing[name]))
+                results.append(self._repeated(submission, here.get(name) or existing[name]))
                 continue
             outcome = outcomes[position]
             if outcome.error is not None:
                 results.append(self._reject(submission, outcome.error))
                 continue
             accepted = self._accept(submission, bodies[position], outcome)
-            if submission.message_id is not None:
-                here[name] = accepted
+            if submission.message_id is not None and accepted.seq:
+                here[name] = self._messages[-1]
             results.append(accepted)
         self._store()
         return results, refusals
@@ -149,7 +150,18 @@ class PublishRun:
             outcomes.update(zip(mine, answers, strict=True))
         return bodies, outcomes
 
-    def _duplicate(self, before: Accepted | StoredMessage) -> Accepted:
+    def _repeated(self, submission: Submission, before: StoredMessage) -> Accepted | IdReused:
+        """Returns the answer that the first message of an id had, or refuses another one under the same id."""
+        if before.digest is not None and self._digest(submission) not in (None, before.digest):
+            self._group.counted.ids_reused += 1
+            return IdReused.of(before.source, before.message_id, before.seq)
+        return self._duplicate(before)
+
+    def _digest(self, submission: Submission) -> bytes | None:
+        """Returns what is kept to recognise a repetition; ``None`` where any message of the same id is one."""
+        return None if submission.message_id is None else submission.digest()
+
+    def _duplicate(self, before: StoredMessage) -> Accepted:
         self._group.counted.duplicates += 1
         return Accepted(before.seq, before.message_id, before.matches, duplicate=True)
 
@@ -181,9 +193,8 @@ class PublishRun:
             outcome = _of_source(outcome, submission.source, population.sources)
         message_id = submission.message_id or uuid.uuid4().hex
         matches = len(outcome.slots)
-        message = StoredMessage(
-            seq, submission.tenant_id, submission.source, message_id, self._group.now, body.xml, matches, body.id_types
-        )
+        about = seq, submission.tenant_id, submission.source, message_id, self._group.now
+        message = StoredMessage(*about, body.xml, matches, body.id_types, self._digest(submission))
         self._messages.append(message)
         if matches:
             self._deliver(message, outcome, population)

@@ -254,7 +254,7 @@ class Writer:
 
 _SUMMED = (
     *("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "resumed", "replayed"),
-    *("dropped", "overflow_dead_letters", "overflow_refused"),
+    *("ids_reused", "dropped", "overflow_dead_letters", "overflow_refused"),
 )
 """The counters of a group that are added to those of the broker."""
 

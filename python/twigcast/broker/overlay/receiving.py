@@ -134,7 +134,10 @@ class _Reception(PublishRun):
         # Its publisher has its answer already, from another broker.
         return {}
 
-    def _duplicate(self, before: Any) -> Accepted:
+    def _digest(self, submission: Submission) -> None:
+        """Returns nothing: a message may have been converted, or reduced, on its way."""
+
+    def _duplicate(self, before: StoredMessage) -> Accepted:
         self.counts.already_stored += 1
         return super()._duplicate(before)
 

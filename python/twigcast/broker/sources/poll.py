@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, gunzip, parse_retry_after
-from twigcast.broker.errors import StoreUnavailable, TooMany, UrlRefused
+from twigcast.broker.errors import IdReused, StoreUnavailable, TooMany, UrlRefused
 from twigcast.broker.model import RejectedRecord, Source, Submission
 from twigcast.broker.sources.documents import charset_of, not_a_feed
 from twigcast.broker.sources.entries import (
@@ -443,7 +443,8 @@ class Poll:
         for draft, result in zip(drafts, results, strict=True):
             if isinstance(result, RejectedRecord):
                 self._report.refuse(draft.submission.message_id or "", _reason(draft, result))
-            elif result.duplicate:
+            elif isinstance(result, IdReused) or result.duplicate:
+                # An entry that has changed since, where updates are not published, or were not remembered yet.
                 self._skip("known")
             elif draft.is_update:
                 self._report.updated += 1

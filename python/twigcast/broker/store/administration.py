@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,14 +38,20 @@ class AdministrationReads(Reads):
 
     def secret(self) -> bytes:
         """Returns 32 random bytes, made with the store and kept in it, that sign capability URLs."""
-        return bytes(self.one("SELECT secret FROM secrets WHERE name = 'urls'")[0])
+        (stored,) = self.one("SELECT secret FROM secrets WHERE name = 'urls'")
+        # Any bytes, as the text of which they are the Latin-1 form.
+        return (self.memory.sealer.open(bytes(stored).decode("latin-1")) or "").encode("latin-1")
 
     def tenants(self) -> list[Tenant]:
         """Returns all tenants."""
         return [
             Tenant(number, name, json.loads(limits))
-            for number, name, limits in self.rows("SELECT id, name, limits FROM tenants ORDER BY id")
+            for number, name, limits in self.rows("SELECT id, name, limits FROM tenants WHERE erased = 0 ORDER BY id")
         ]
+
+    def erased_tenants(self) -> list[int]:
+        """Returns the tenants that are erased but still have something stored."""
+        return [number for (number,) in self.rows("SELECT id FROM tenants WHERE erased = 1 ORDER BY id")]
 
     def token_by_digest(self, digest: bytes) -> Token | None:
         """Returns a token by the digest of its secret."""
@@ -121,6 +128,23 @@ class AdministrationWrites(Writes):
             raise UnknownObject("there is no such tenant")
         self.counters.take("access")
 
+    def begin_erasure(self, tenant_id: int) -> list[int]:
+        """Marks a tenant as erased and removes its tokens, whose ids it returns. Its name can be used again."""
+        tokens = [number for (number,) in self.session.rows("SELECT id FROM tokens WHERE tenant_id = ?", (tenant_id,))]
+        name = f"erased {tenant_id} {secrets.token_hex(8)}"
+        if not self.session.execute(
+            "UPDATE tenants SET erased = 1, name = ?, limits = '{}' WHERE id = ? AND erased = 0", (name, tenant_id)
+        ):
+            raise UnknownObject("there is no such tenant")
+        self.session.execute("DELETE FROM tokens WHERE tenant_id = ?", (tenant_id,))
+        self.counters.take("access")
+        return tokens
+
+    def _require_tenant(self, tenant_id: int) -> None:
+        # A request may have been admitted before its tenant was erased.
+        if self.first("SELECT 1 FROM tenants WHERE id = ? AND erased = 0", (tenant_id,)) is None:
+            raise UnknownObject("there is no such tenant")
+
     def add_token(
         self,
         tenant_id: int,
@@ -132,6 +156,7 @@ class AdministrationWrites(Writes):
         tokens_max: int | None = None,
     ) -> Token:
         """Stores the digest of a new token. Raises LimitReached if the tenant has ``tokens_max`` already."""
+        self._require_tenant(tenant_id)
         self._refuse_over("tokens", tenant_id, tokens_max)
         token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
         self.session.execute(
@@ -157,6 +182,7 @@ class AdministrationWrites(Writes):
             (*settings, options, *name),
         )
         if not changed:
+            self._require_tenant(s.tenant_id)
             self._refuse_over("sources", s.tenant_id, sources_max)
             self.session.execute(
                 f"INSERT INTO sources ({_SOURCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '{{}}', ?)",

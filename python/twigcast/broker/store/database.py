@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from twigcast.broker.model import ErrorRecord
+from twigcast.broker.store.sealing import Sealer
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -64,8 +65,14 @@ class Database(Protocol):
     def size(self) -> int:
         """Returns the size of the database in bytes."""
 
+    def unused(self) -> int:
+        """Returns how many bytes of the database hold nothing, and :meth:`vacuum` would return."""
+
+    def shrink(self) -> None:
+        """Returns unused space to the system while others work, as far as the database does not by itself."""
+
     def vacuum(self) -> None:
-        """Returns unused space to the system."""
+        """Returns unused space to the system, and leaves nothing of it in a log."""
 
     def backup(self, path: Path) -> None:
         """Writes a consistent copy."""
@@ -125,6 +132,8 @@ class Memory:
 
     has_redriven: bool = False
     """Whether dead letters were redriven since it was opened, so that acknowledgements are compared with them."""
+    sealer: Sealer = field(default_factory=Sealer)
+    """Seals and opens secrets."""
     queues_set_aside: set[int] = field(default_factory=set)
     """Queues that may have deliveries set aside; no other queue has."""
 

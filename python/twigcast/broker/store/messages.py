@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Final
 
@@ -14,6 +14,12 @@ MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches, id
 """Columns of a :class:`StoredMessage`, in its order."""
 
 _REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
+
+_UNDONE: Final = (
+    "d.acked = 0 AND (d.seq > l.acked OR EXISTS (SELECT 1 FROM set_aside w WHERE w.lane_id = d.lane_id "
+    "AND w.seq = d.seq AND w.subscription_id = d.subscription_id))"
+)
+"""The condition that a delivery ``d`` of a queue ``l`` is not acknowledged."""
 
 EXPIRED_DELIVERIES_MAX: Final = 50_000
 """Number of deliveries that one step of retention removes, but at least those of one message."""
@@ -149,6 +155,10 @@ class MessageReads(Reads):
         row = self.first(f"SELECT {_REJECTED} FROM rejected WHERE id = ? AND tenant_id = ?", (rejected_id, tenant_id))
         return None if row is None else RejectedRecord(*row)
 
+    def clock_mark(self) -> int | None:
+        """Returns the time that retention went by last, in seconds since the epoch; ``None`` if it has not run yet."""
+        return int(self.one("SELECT value FROM counters WHERE name = 'clock'")[0]) or None
+
 
 class MessageWrites(Writes):
     """Methods that store messages and let them expire."""
@@ -168,14 +178,14 @@ class MessageWrites(Writes):
         for tenant_id, message_ids in requested.items():
             for some in chunks(sorted(message_ids), 1_000):
                 rows = self.session.rows(
-                    "SELECT seq, tenant_id, source, message_id, received, matches FROM messages "
+                    "SELECT seq, tenant_id, source, message_id, received, matches, digest FROM messages "
                     f"WHERE tenant_id = ? AND {self.session.among('message_id', 'text')}",
                     (tenant_id, self.session.values(some)),
                 )
-                for seq, tenant, source, message_id, received, matches in rows:
+                for seq, tenant, source, message_id, received, matches, digest in rows:
                     if (tenant, source, message_id) in names:
                         existing[tenant, source, message_id] = StoredMessage(
-                            seq, tenant, source, message_id, received, b"", matches
+                            seq, tenant, source, message_id, received, b"", matches, digest=digest
                         )
         return existing
 
@@ -185,14 +195,10 @@ class MessageWrites(Writes):
             return
         if messages[0].seq != self.next_seq() or any(b.seq <= a.seq for a, b in pairwise(messages)):
             raise ValueError(f"sequence numbers are to go on from {self.next_seq()}")
-        self.session.insert(
-            "messages",
-            ("seq", "tenant_id", "source", "message_id", "received", "size", "matches", "xml", "id_types"),
-            [
-                (m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches, m.xml, m.id_types)
-                for m in messages
-            ],
-        )
+        names = "seq", "tenant_id", "source", "message_id", "received", "size", "matches"
+        about = [(m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches) for m in messages]
+        rows = [(*one, m.xml, m.id_types, m.digest) for one, m in zip(about, messages, strict=True)]
+        self.session.insert("messages", (*names, "xml", "id_types", "digest"), rows)
         self.counters.add("seq", messages[-1].seq - self.counters.value("seq"))
         self.counters.add("bytes", sum(len(m.xml) for m in messages))
 
@@ -237,8 +243,9 @@ class MessageWrites(Writes):
     ) -> int:
         """Removes up to ``limit`` of the oldest messages and of the rejected ones; returns how many messages.
 
-        Messages go, with their deliveries, that are older than ``before`` or exceed ``bytes_max`` in all; those above
-        ``up_to`` stay. Pending deliveries are counted in an error record, so that nothing ends silently.
+        Messages go, with their deliveries, that are older than ``before``, as all before them are, or exceed
+        ``bytes_max`` in all; those above ``up_to`` stay. Pending deliveries are counted in an error record, so that
+        nothing ends silently.
         """
         last = INTEGER_MAX if up_to is None else up_to
         gone = 0
@@ -249,15 +256,122 @@ class MessageWrites(Writes):
         return gone
 
     def _expire_by_age(self, before: float, last: int, limit: int, at: float) -> int:
-        rejected = self.session.rows(
-            "SELECT id FROM rejected WHERE received < ? ORDER BY received LIMIT ?", (before, limit)
+        self._expire_rejected(before, limit)
+        rows = self._oldest(0, last, limit)
+        return len(self._remove_messages([row[:3] for row in takewhile(lambda row: row[3] < before, rows)], at))
+
+    def _expire_rejected(self, before: float, limit: int) -> None:
+        rows = self.session.rows("SELECT id, received FROM rejected ORDER BY id LIMIT ?", (limit,))
+        self._remove_rejected(number for number, _ in takewhile(lambda row: row[1] < before, rows))
+
+    def _oldest(self, after: int, last: int, limit: int) -> list[Row]:
+        """Returns messages (sequence number, size, matches, time, tenant) in order.
+
+        In the order of their numbers, not of their times: a message that was stored while the clock was wrong is not
+        older than the one before it.
+        """
+        return self.session.rows(
+            "SELECT seq, size, matches, received, tenant_id FROM messages WHERE seq > ? AND seq <= ? "
+            "ORDER BY seq LIMIT ?",
+            (after, last, limit),
         )
-        self._remove_rejected(number for (number,) in rejected)
-        messages = self.session.rows(
-            "SELECT seq, size, matches FROM messages WHERE received < ? AND seq <= ? ORDER BY received, seq LIMIT ?",
-            (before, last, limit),
+
+    def is_due(self, before: float) -> bool:
+        """Returns whether the oldest message, accepted or rejected, is older than a time."""
+        return any(
+            received < before
+            for table, column in (("messages", "seq"), ("rejected", "id"))
+            for (received,) in self.session.rows(f"SELECT received FROM {table} ORDER BY {column} LIMIT 1")
         )
-        return self._remove_messages(messages, at)
+
+    def expire_settled(
+        self,
+        *,
+        before: float | None,
+        bytes_max: int | None,
+        limit: int,
+        at: float,
+        up_to: int | None = None,
+        after: int = 0,
+    ) -> tuple[int, int | None]:
+        """Removes messages as :meth:`expire` does, but none that a subscriber waits for.
+
+        It looks at up to ``limit`` messages after the number ``after``. Returns how many it removed, and the number
+        after which to go on; ``None`` where no more are due.
+        """
+        if before is not None:
+            self._expire_rejected(before, limit)
+        rows = self._oldest(after, INTEGER_MAX if up_to is None else up_to, limit)
+        excess = 0 if bytes_max is None else self.counters.value("bytes") - bytes_max
+        aged = 0 if before is None else sum(1 for _ in takewhile(lambda row: row[3] < before, rows))
+        awaited = self._awaited(rows)
+        chosen: list[Row] = []
+        go_on = rows[-1][0] if len(rows) == limit else None
+        for position, row in enumerate(rows):
+            if position >= aged and excess <= 0:
+                go_on = None
+                break
+            if row[0] not in awaited:
+                chosen.append(row[:3])
+                excess -= row[1]
+        removed = self._remove_messages(chosen, at)
+        if len(removed) < len(chosen):
+            go_on = chosen[len(removed)][0] - 1
+        elif go_on is None and excess > 0:
+            self._shed_rejected(excess, limit)
+        return len(removed), go_on
+
+    def _shed_rejected(self, excess: int, limit: int) -> None:
+        """Removes the oldest rejected messages until ``excess`` bytes are gone."""
+        requested: list[int] = []
+        for number, size in self.session.rows("SELECT id, size FROM rejected ORDER BY id LIMIT ?", (limit,)):
+            if excess <= 0:
+                break
+            excess -= size
+            requested.append(number)
+        self._remove_rejected(requested)
+
+    def _awaited(self, rows: Sequence[Row]) -> set[int]:
+        """Returns those of the messages that are pending for a subscriber, or are still to be replayed to one."""
+        awaited: set[int] = set()
+        for some in chunks([row[0] for row in rows], 1_000):
+            pending = self.session.rows(
+                "SELECT DISTINCT d.seq FROM deliveries d JOIN lanes l ON l.id = d.lane_id "
+                "JOIN subscriptions s ON s.id = d.subscription_id "
+                f"WHERE {self.session.among('d.seq')} AND {_UNDONE}",
+                (self.session.values(some),),
+            )
+            awaited.update(seq for (seq,) in pending)
+        first: dict[int, int] = {}
+        for tenant_id, *numbers in self.session.rows(
+            "SELECT tenant_id, MIN(replay_next), MIN(missed_from) FROM subscriptions "
+            "WHERE replay_next IS NOT NULL OR missed_from IS NOT NULL GROUP BY tenant_id"
+        ):
+            first[tenant_id] = min(number for number in numbers if number is not None)
+        awaited.update(row[0] for row in rows if row[0] >= first.get(row[4], INTEGER_MAX))
+        return awaited
+
+    # The clock
+
+    def clock(self) -> tuple[int, int]:
+        """Returns the time that retention went by last (0: none yet), and how often a time was confirmed."""
+        return self.counters.value("clock"), self.counters.value("clock_confirmed")
+
+    def set_clock(self, at: float) -> None:
+        """Stores the time that retention goes by."""
+        self.counters.add("clock", int(at) - self.counters.value("clock"))
+
+    def confirm_clock(self, at: float) -> None:
+        """Confirms a time. Messages with a later one, since the clock was wrong, get this one."""
+        self.set_clock(at)
+        self.counters.take("clock_confirmed")
+        for table in ("messages", "rejected"):
+            self.session.execute(f"UPDATE {table} SET received = ? WHERE received > ?", (at, at))
+
+    def newest_received(self) -> float | None:
+        """Returns the time of the newest message; ``None`` without one."""
+        row = self.first("SELECT received FROM messages ORDER BY seq DESC LIMIT 1")
+        return None if row is None else float(row[0])
 
     def _expire_by_size(self, excess: int, last: int, limit: int, at: float) -> int:
         """Removes the oldest messages, accepted or rejected, until ``excess`` bytes are gone."""
@@ -285,10 +399,20 @@ class MessageWrites(Writes):
             else:
                 rejected.append(row[0])
         self._remove_rejected(rejected)
-        return self._remove_messages(messages, at)
+        return len(self._remove_messages(messages, at))
 
-    def _remove_messages(self, rows: Sequence[Row], at: float) -> int:
-        """Removes messages (sequence number, size, matches), as many as fit into one step; returns how many."""
+    def erase_messages(self, tenant_id: int, limit: int, *, at: float) -> bool:
+        """Removes some messages of a tenant, accepted or rejected; returns whether there may be more."""
+        rejected = self.session.rows("SELECT id FROM rejected WHERE tenant_id = ? LIMIT ?", (tenant_id, limit))
+        self._remove_rejected(number for (number,) in rejected)
+        rows = self.session.rows(
+            "SELECT seq, size, matches FROM messages WHERE tenant_id = ? ORDER BY seq LIMIT ?", (tenant_id, limit)
+        )
+        self._remove_messages(rows, at, is_retention=False)
+        return bool(rejected or rows)
+
+    def _remove_messages(self, rows: Sequence[Row], at: float, *, is_retention: bool = True) -> list[int]:
+        """Removes messages (sequence number, size, matches), as many as fit into one step; returns which."""
         seqs: list[int] = []
         freed = matches = 0
         for seq, size, count in rows:
@@ -303,19 +427,17 @@ class MessageWrites(Writes):
                 self.session.execute(
                     f"DELETE FROM {table} WHERE {self.session.among('seq')}", (self.session.values(some),)
                 )
-        if seqs:
+        if seqs and is_retention:
             self.counters.add("forgotten", max(0, max(seqs) - self.counters.value("forgotten")))
         self.counters.add("bytes", -freed)
-        return len(seqs)
+        return seqs
 
     def _remove_deliveries(self, seqs: Sequence[int], at: float) -> None:
         params = (self.session.values(seqs),)
         lost = self.session.rows(
             "SELECT d.subscription_id, COUNT(*), MIN(d.seq), MAX(d.seq) FROM deliveries d "
             "JOIN lanes l ON l.id = d.lane_id JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE {self.session.among('d.seq')} AND d.acked = 0 AND (d.seq > l.acked OR EXISTS "
-            "(SELECT 1 FROM set_aside w WHERE w.lane_id = d.lane_id AND w.seq = d.seq "
-            "AND w.subscription_id = d.subscription_id)) "
+            f"WHERE {self.session.among('d.seq')} AND {_UNDONE} "
             "GROUP BY d.subscription_id ORDER BY d.subscription_id",
             params,
         )

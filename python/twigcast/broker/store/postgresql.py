@@ -374,6 +374,13 @@ class PostgresqlDatabase:
             )
         )
 
+    def unused(self) -> int:
+        # The server's autovacuum sees to it.
+        return 0
+
+    def shrink(self) -> None:
+        """Leaves it to the server's autovacuum."""
+
     def vacuum(self) -> None:
         with self._errors():
             connection = self._connect()
@@ -434,6 +441,8 @@ def _dump(address: str, schema: str, path: Path) -> None:
     """Writes the tables of a schema, as they are at one moment, in pg_dump's custom format; raises OutputError."""
     part = path.with_name(path.name + ".part")
     try:
+        part.unlink(missing_ok=True)
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         _run("pg_dump", address, "--format=custom", f"--schema={schema}", f"--file={part}")
         part.replace(path)
     except OSError as error:

@@ -218,7 +218,10 @@ class QueueReads(Reads):
     def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
         """Returns the requests that are accepted but not verified, with their numbers, in order."""
         rows = self.rows("SELECT id, base_url, form FROM websub_requests ORDER BY id")
-        return [(number, WebSubRequest(base_url, json.loads(form))) for number, base_url, form in rows]
+        return [
+            (number, WebSubRequest(base_url, json.loads(self.memory.sealer.open(form) or "{}")))
+            for number, base_url, form in rows
+        ]
 
     def dead_letters(
         self,
@@ -587,7 +590,8 @@ class QueueWrites(Writes):
         number = self.counters.take("websub_request")
         form = json.dumps({name: list(values) for name, values in request.form.items()})
         self.session.execute(
-            "INSERT INTO websub_requests (id, base_url, form) VALUES (?, ?, ?)", (number, request.base_url, form)
+            "INSERT INTO websub_requests (id, base_url, form) VALUES (?, ?, ?)",
+            (number, request.base_url, self.memory.sealer.seal(form)),
         )
         return number
 

@@ -20,6 +20,7 @@ Why the tables are as they are:
 - ``push_attempts`` has a row for each queue whose first delivery could not be pushed so far.
 - ``counters`` assigns ids. They are never used again, even after the newest row was removed. ``forgotten`` is the
   highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
+  ``clock`` is the time that retention went by last, in whole seconds since the epoch (0: none yet).
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
   a broker without an overlay writes nothing there. ``overlay_records`` is small: sources, and a log of changes to them.
 """
@@ -178,6 +179,17 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("ALTER TABLE messages ADD COLUMN id_types {blob}",),
     # 12: how a feed is polled: which updates are published, and which links are followed, as JSON
     ("ALTER TABLE sources ADD COLUMN options {text}",),
+    # 13: what a publisher sent under an id, so that another body under the same id is noticed
+    ("ALTER TABLE messages ADD COLUMN digest {blob}",),
+    # 14: the time that retention goes by, and how often an operator has confirmed it; what of the past is awaited;
+    # tenants that are being erased; the secret of a webhook that another one replaces
+    (
+        "INSERT INTO counters (name, value) VALUES ('clock', 0), ('clock_confirmed', 0)",
+        "CREATE INDEX subscriptions_behind ON subscriptions (tenant_id) "
+        "WHERE replay_next IS NOT NULL OR missed_from IS NOT NULL",
+        "ALTER TABLE tenants ADD COLUMN erased {int} NOT NULL DEFAULT 0",
+        "ALTER TABLE subscriptions ADD COLUMN previous_secret {text}",
+    ),
 )
 
 CURRENT: Final = len(MIGRATIONS)

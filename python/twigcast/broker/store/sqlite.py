@@ -104,6 +104,29 @@ def _move(connection: sqlite3.Connection) -> int:
     return int(pages * page_size)
 
 
+_OTHERS: Final = 0o077
+"""The permissions of others than the owner."""
+
+
+def _make_private(folder: Path) -> None:
+    """Makes the folder of a store for its owner alone, and takes existing files of the store from all others."""
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    elif folder.stat().st_mode & _OTHERS:
+        # It may hold other things that others need.
+        logger.warning("others may look into the folder %s of the store: chmod 700 %s", folder, folder)
+    for path in folder.glob(f"{FILE}*"):
+        mode = path.stat().st_mode
+        if mode & _OTHERS:
+            try:
+                path.chmod(mode & ~_OTHERS & 0o7777)
+            except PermissionError:
+                logger.warning("others may read %s, which belongs to another user: chmod 600 %s", path, path)
+            else:
+                logger.warning("others could read %s; now its owner alone can", path)
+
+
 def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
     """Takes the lock of a folder; returns ``None`` if a broker holds it and ``waiting`` is false."""
     deadline = time.monotonic() + LOCK_SECONDS
@@ -232,7 +255,9 @@ class SqliteDatabase:
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_private(folder)
+            # SQLite gives its log the permissions of the file.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         except OSError as error:
             raise StoreUnavailable(f"the folder {folder} cannot be made: {error.strerror}") from error
         self._committed = threading.Event()
@@ -272,6 +297,8 @@ class SqliteDatabase:
             if mode != "wal":
                 raise StoreUnavailable(f"{self.path} does not take SQLite's WAL mode, which a network drive lacks")
             connection.execute("PRAGMA synchronous = FULL")
+            # What is removed is overwritten within its page; pages that become free are returned by `vacuum`.
+            connection.execute("PRAGMA secure_delete = FAST")
             connection.execute(f"PRAGMA cache_size = {-CACHE_BYTES // 1024}")
             # Only as a last resort: see _checkpoints.
             connection.execute(f"PRAGMA wal_autocheckpoint = {4 * RESTART_BYTES // PAGE_SIZE}")
@@ -442,7 +469,10 @@ class SqliteDatabase:
     def size(self) -> int:
         return sum(path.stat().st_size for path in self.path.parent.glob("twigcast.db*"))
 
-    def vacuum(self) -> None:
+    def unused(self) -> int:
+        return self.read(lambda session: int(session.rows("PRAGMA freelist_count")[0][0])) * PAGE_SIZE
+
+    def shrink(self) -> None:
         while True:
             with self._write_lock, self._errors():
                 (free,) = self._writer.execute("PRAGMA freelist_count").fetchone()
@@ -450,8 +480,24 @@ class SqliteDatabase:
                     break
                 # As a script: otherwise Python stops after the first page, whose row has no columns.
                 self._writer.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
-        with self._write_lock, self._errors():
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def vacuum(self) -> None:
+        self.shrink()
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            # A reader that takes long must not keep the writer waiting.
+            with self._write_lock, self._errors():
+                self._writer.execute("PRAGMA busy_timeout = 0")
+                try:
+                    ((busy, *_),) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000:.0f}")
+            if not busy:
+                return
+            if time.monotonic() > deadline:
+                logger.warning("%s: what was removed stands in the log until its readers have ended", self.path)
+                return
+            time.sleep(BUSY_SECONDS / 200)
 
     def backup(self, path: Path) -> None:
         part = path.with_name(path.name + ".part")
@@ -467,6 +513,7 @@ class SqliteDatabase:
 
         try:
             part.unlink(missing_ok=True)
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             self.read(copy)
             with part.open("rb") as file:
                 os.fsync(file.fileno())
@@ -494,13 +541,15 @@ def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
     target = folder / FILE
     part = target.with_name(target.name + ".part")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_private(folder)
         lock = _lock(folder, waiting=True)
         assert lock is not None
         try:
             if target.exists() and not overwrite:
                 raise Conflict(f"there is a store in {folder}; overwrite it, or name another folder")
             _check_backup(backup)
+            part.unlink(missing_ok=True)
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             shutil.copyfile(backup, part)
             with part.open("rb") as file:
                 os.fsync(file.fileno())

@@ -21,7 +21,7 @@ A new store has one tenant, ``default``, with the id 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +34,7 @@ from twigcast.broker.store.lag import LagReads
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.queues import QueueReads, QueueWrites
+from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 from twigcast.errors import MissingExtra
 
@@ -49,6 +50,38 @@ class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, Administration
         self.remove_leftovers(10 * limit)
         return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to)
 
+    def expire_settled(
+        self,
+        *,
+        before: float | None,
+        bytes_max: int | None,
+        limit: int,
+        at: float,
+        up_to: int | None = None,
+        after: int = 0,
+    ) -> tuple[int, int | None]:
+        """Removes old messages that nobody waits for, and what deleted subscriptions left behind."""
+        self.save_marks()
+        self.remove_leftovers(10 * limit)
+        bounds = {"before": before, "bytes_max": bytes_max, "limit": limit, "at": at}
+        return super().expire_settled(**bounds, up_to=up_to, after=after)  # type: ignore[arg-type]
+
+    def erase_some(self, tenant_id: int, limit: int, *, at: float) -> bool:
+        """Removes some of what an erased tenant has stored, and at last the tenant; returns whether there may be more.
+
+        Its subscriptions have been deleted.
+        """
+        self.save_marks()
+        self.remove_leftovers(10 * limit)
+        if self.erase_messages(tenant_id, limit, at=at):
+            return True
+        for table in ("dead_letters", "lanes", "sources", "tokens"):
+            self.session.execute(f"DELETE FROM {table} WHERE tenant_id = ?", (tenant_id,))
+        if self.first("SELECT 1 FROM leftovers"):
+            return True
+        self.session.execute("DELETE FROM tenants WHERE id = ? AND erased = 1", (tenant_id,))
+        return False
+
 
 class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, AdministrationReads, OverlayReads):
     """A durable store. Made by :func:`open_store`, which also migrates and locks it.
@@ -56,14 +89,18 @@ class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, Administratio
     When a broker opens it (``exclusive``), the dead letters that its last run was redriving are shown again.
     """
 
-    def __init__(self, database: Database, *, exclusive: bool) -> None:
+    def __init__(self, database: Database, *, exclusive: bool, sealer: Sealer | None = None) -> None:
         self.database = database
         self.url = database.url
         """The address, without a password."""
-        self.memory = Memory()
+        self.memory = Memory(sealer=sealer or Sealer())
         if exclusive:
             with database.writing() as session:
                 session.execute("UPDATE dead_letters SET revived = 0 WHERE revived = 1")
+                sealed = Transaction(session, self.memory).seal_secrets()
+            if sealed:
+                # What stood there before is to be nowhere in the files.
+                database.vacuum()
         self.memory.queues_set_aside.update(queue for (queue,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
 
     @contextmanager
@@ -79,6 +116,14 @@ class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, Administratio
         """Releases everything, the lock included."""
         self.database.close()
 
+    def unused(self) -> int:
+        """Returns how many bytes :meth:`vacuum` would return."""
+        return self.database.unused()
+
+    def shrink(self) -> None:
+        """Returns unused space to the system, a little at a time."""
+        self.database.shrink()
+
     def vacuum(self) -> None:
         """Returns unused space to the system."""
         self.database.vacuum()
@@ -91,17 +136,19 @@ class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, Administratio
 _SQLITE = "sqlite://"
 
 
-def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> Store:
+def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True, keys: Sequence[str] = ()) -> Store:
     """Opens a store, and makes or migrates it if needed.
 
     Args:
         address: A folder, also written ``sqlite:///folder``, for SQLite; ``postgresql://...`` as libpq takes it.
         exclusive: Whether a broker opens it, of which there can be one, and not an operator's command beside it.
         create: Whether to make a store that does not exist; otherwise UnknownObject is raised.
+        keys: Keys of its secrets, as :func:`~twigcast.broker.store.sealing.new_key` makes them; the first one seals.
 
-    Raises StoreInUse, StoreDamaged (also for no store of Twigcast, or one of a newer version), StoreUnavailable if it
-    cannot be opened, and Invalid for an address of another kind.
+    Raises SecretsSealed without the right key, StoreInUse, StoreDamaged (also for no store of Twigcast, or one of a
+    newer version), StoreUnavailable if it cannot be opened, and Invalid for an address of another kind.
     """
+    sealer = Sealer(keys)
     folder = _folder(str(address))
     database: Database
     if folder is not None:
@@ -109,7 +156,7 @@ def open_store(address: str | Path, *, exclusive: bool = True, create: bool = Tr
     else:
         database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
     try:
-        return Store(database, exclusive=exclusive)
+        return Store(database, exclusive=exclusive, sealer=sealer)
     except BaseException:
         database.close()
         raise

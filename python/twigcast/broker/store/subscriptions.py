@@ -25,22 +25,25 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.broker.store.sealing import Sealer
 from twigcast.registration import Params
 
 _COLUMNS: Final = (
-    "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
-    "content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, params"
+    "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, previous_secret, expires, "
+    "topic, content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, "
+    "params"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
 _PULL: Final = DeliverySettings()
 
 
-def _delivery_columns(delivery: DeliverySettings) -> list[object]:
+def _delivery_columns(delivery: DeliverySettings, sealer: Sealer) -> list[object]:
     return [
         delivery.kind,
         delivery.url,
-        delivery.secret,
+        sealer.seal(delivery.secret),
+        sealer.seal(delivery.previous_secret),
         delivery.expires,
         delivery.topic,
         delivery.content_filter,
@@ -48,7 +51,7 @@ def _delivery_columns(delivery: DeliverySettings) -> list[object]:
     ]
 
 
-_PULL_COLUMNS: Final = _delivery_columns(_PULL)
+_PULL_COLUMNS: Final = _delivery_columns(_PULL, Sealer())
 
 _LIKE_SPECIAL: Final = re.compile(r"[%_!]")
 
@@ -78,13 +81,15 @@ def _params_text(params: Params) -> str | None:
     return json.dumps(dict(params), ensure_ascii=False) if params else None
 
 
-def _subscription(row: Row) -> StoredSubscription:
-    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:15]
+def _subscription(row: Row, sealer: Sealer) -> StoredSubscription:
+    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:16]
     settings = _PULL
     if delivery != _PULL_COLUMNS:
-        kind, url, secret, expires, topic, content_filter, options = delivery
+        kind, url, secret, previous_secret, expires, topic, content_filter, options = delivery
         settings = DeliverySettings(
-            kind, url, secret, expires, topic, content_filter, json.loads(options) if options else {}
+            *(kind, url, sealer.open(secret), expires, topic, content_filter),
+            options=json.loads(options) if options else {},
+            previous_secret=sealer.open(previous_secret),
         )
     return StoredSubscription(
         id_,
@@ -96,14 +101,14 @@ def _subscription(row: Row) -> StoredSubscription:
         _namespaces(namespaces),
         dialect,
         settings,
-        _STATES[row[15]],
-        reason=row[16],
-        created=row[17],
-        replay_next=row[18],
-        replay_end=row[19],
-        overflow=_POLICIES[row[20]],
-        missed_from=row[21],
-        params=_params(row[22]),
+        _STATES[row[16]],
+        reason=row[17],
+        created=row[18],
+        replay_next=row[19],
+        replay_end=row[20],
+        overflow=_POLICIES[row[21]],
+        missed_from=row[22],
+        params=_params(row[23]),
     )
 
 
@@ -131,7 +136,7 @@ class SubscriptionReads(Reads):
     def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         """Returns a subscription by its key."""
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
-        return None if row is None else _subscription(row)
+        return None if row is None else _subscription(row, self.memory.sealer)
 
     def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
         """Returns the existing subscriptions among ``keys``, by key."""
@@ -144,7 +149,7 @@ class SubscriptionReads(Reads):
                     f"SELECT {_COLUMNS} FROM subscriptions WHERE {condition}", (tenant_id, session.values(some))
                 )
 
-            results.update((row[2], _subscription(row)) for row in self.database.read(work))
+            results.update((row[2], _subscription(row, self.memory.sealer)) for row in self.database.read(work))
         return results
 
     def subscriptions(
@@ -182,7 +187,7 @@ class SubscriptionReads(Reads):
             f"ORDER BY key {'ASC' if before_key is None else 'DESC'} LIMIT ?",
             (*(value for _, values in conditions for value in values), limit),
         )
-        return [_subscription(row) for row in rows]
+        return [_subscription(row, self.memory.sealer) for row in rows]
 
     def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[StoredSubscription]:
         """Yields all subscriptions of all tenants; a million takes a few seconds.
@@ -194,7 +199,7 @@ class SubscriptionReads(Reads):
         while rows := self.rows(
             f"SELECT {_COLUMNS} FROM subscriptions WHERE id > ?{condition} ORDER BY id LIMIT ?", (last, PAGE)
         ):
-            yield from map(_subscription, rows)
+            yield from (_subscription(row, self.memory.sealer) for row in rows)
             last = rows[-1][0]
 
     def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
@@ -263,9 +268,11 @@ class SubscriptionWrites(Writes):
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ?, kind = ?, url = ?, "
-            "secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, overflow = ? WHERE id = ?",
+            "secret = ?, previous_secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, "
+            "overflow = ? WHERE id = ?",
             (
-                *(query, _namespaces_text(namespaces), dialect, _params_text(params), *_delivery_columns(delivery)),
+                *(query, _namespaces_text(namespaces), dialect, _params_text(params)),
+                *_delivery_columns(delivery, self.memory.sealer),
                 *(_policy_text(overflow), subscription_id),
             ),
         )
@@ -285,14 +292,45 @@ class SubscriptionWrites(Writes):
             rows = self.session.rows(
                 f"SELECT {_COLUMNS} FROM subscriptions WHERE {self.session.among('id')}", (self.session.values(some),)
             )
-            results += map(_subscription, rows)
+            results += (_subscription(row, self.memory.sealer) for row in rows)
         return results
+
+    def seal_secrets(self) -> int:
+        """Stores all secrets as they are to be stored now; returns how many were not. Raises SecretsSealed."""
+        sealer, changed, last = self.memory.sealer, 0, 0
+        columns = "secret", "previous_secret"
+        while rows := self.session.rows(
+            "SELECT id, secret, previous_secret FROM subscriptions "
+            "WHERE id > ? AND (secret IS NOT NULL OR previous_secret IS NOT NULL) ORDER BY id LIMIT ?",
+            (last, PAGE),
+        ):
+            last = rows[-1][0]
+            for number, *stored in rows:
+                for column, text in zip(columns, stored, strict=True):
+                    if not sealer.is_current(text):
+                        self.session.execute(
+                            f"UPDATE subscriptions SET {column} = ? WHERE id = ?",
+                            (sealer.seal(sealer.open(text)), number),
+                        )
+                        changed += 1
+        for number, form in self.session.rows("SELECT id, form FROM websub_requests ORDER BY id"):
+            if not sealer.is_current(form):
+                self.session.execute(
+                    "UPDATE websub_requests SET form = ? WHERE id = ?", (sealer.seal(sealer.open(form)), number)
+                )
+                changed += 1
+        ((urls,),) = self.session.rows("SELECT secret FROM secrets WHERE name = 'urls'")
+        if not sealer.is_current(text := bytes(urls).decode("latin-1")):
+            value = (sealer.seal(sealer.open(text)) or "").encode("latin-1")
+            self.session.execute("UPDATE secrets SET secret = ? WHERE name = 'urls'", (value,))
+            changed += 1
+        return changed
 
     def _subscription(self, subscription_id: int) -> StoredSubscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
         if row is None:
             raise UnknownObject("there is no such subscription any more")
-        return _subscription(row)
+        return _subscription(row, self.memory.sealer)
 
     def _shared(self, subscription: StoredSubscription) -> bool:
         return bool(
@@ -487,6 +525,7 @@ class _Adding:
     def __init__(self, writes: SubscriptionWrites, at: float) -> None:
         self._session = writes.session
         self._counters = writes.counters
+        self._sealer = writes.memory.sealer
         self._at = at
 
     def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
@@ -515,7 +554,7 @@ class _Adding:
         self._session.insert(
             "subscriptions",
             _COLUMNS.split(", "),
-            [_row(added) for added in results if isinstance(added, StoredSubscription)],
+            [_row(added, self._sealer) for added in results if isinstance(added, StoredSubscription)],
         )
         return results
 
@@ -597,7 +636,7 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
     return None
 
 
-def _row(s: StoredSubscription) -> tuple[object, ...]:
+def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
     """Returns a subscription as it is stored, in the order of ``_COLUMNS``."""
     return (
         s.id,
@@ -608,7 +647,7 @@ def _row(s: StoredSubscription) -> tuple[object, ...]:
         None if s.subscriber == s.key else s.subscriber,
         _namespaces_text(s.namespaces),
         s.dialect,
-        *_delivery_columns(s.delivery),
+        *_delivery_columns(s.delivery, sealer),
         s.state.value,
         s.reason,
         s.created,

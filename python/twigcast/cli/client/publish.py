@@ -36,7 +36,7 @@ def publish(
         typer.Option(
             "--id",
             metavar="ID",
-            help="The id of the one message. A source has one message of an id; others are copies.",
+            help="The id of the one message. A source has one message of an id; another body is refused.",
         ),
     ] = None,
     *,
@@ -131,19 +131,19 @@ class _Sender:
         return message.id if self.with_own_ids else self.message_id
 
     def _send_alone(self, message: Message) -> None:
-        from twigcast.broker.errors import TooLarge
+        from twigcast.broker.errors import IdReused, TooLarge
 
         try:
             accepted = self.client.publish(message.xml, message_id=self._id(message), source=self.source)
         except RejectedMessage as error:
             self.inbox.reject(message, error)
-        except TooLarge as error:
+        except (IdReused, TooLarge) as error:
             self.inbox.reject(message, UnreadableMessage(str(error)))
         else:
             self._show(message, accepted)
 
     def _send_together(self, group: list[Message]) -> None:
-        from twigcast.client import Accepted, Publication
+        from twigcast.client import Accepted, Publication, Rejected
 
         outcomes = self.client.publish_many(
             [Publication(message.xml, self._id(message)) for message in group], source=self.source
@@ -151,8 +151,10 @@ class _Sender:
         for message, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Accepted):
                 self._show(message, outcome)
-            else:
+            elif isinstance(outcome, Rejected):
                 self.inbox.reject(message, _refusal(outcome.code, outcome.reason, outcome.line, outcome.column))
+            else:
+                self.inbox.reject(message, UnreadableMessage(outcome.reason))
 
     def _show(self, message: Message, accepted: Accepted) -> None:
         if self.json:

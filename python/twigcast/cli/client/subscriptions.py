@@ -118,7 +118,7 @@ def export(
     """Export all subscriptions as JSON lines, which twigcast subscriptions import reads. Secrets are left out."""
     with connection.connected(broker) as client:
         lines = [common.as_json(row) + "\n" for row in client.export_subscriptions()]
-    signed = sum('"signed": true' in line for line in lines)
+    signed = sum('"secret_left_out": true' in line for line in lines)
     if signed:
         common.complain(f"warning: the secrets of {signed:,} webhooks are left out: an import needs them again")
     if output is None:

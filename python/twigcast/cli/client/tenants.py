@@ -59,6 +59,43 @@ def add(
     return 0
 
 
+def erase(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+    is_confirmed: Annotated[
+        bool, typer.Option("--yes", help="Erase it. Without this the command only says what it would erase.")
+    ] = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Erase a tenant with all that it has stored: messages, subscriptions, queues, dead letters, tokens.
+
+    Nothing of it can be had back, but from a backup. Other brokers of an overlay keep what they have.
+    """
+    with connection.connected(broker) as client:
+        if not is_confirmed:
+            raise typer.BadParameter(f"{name!r} is erased for good; say so", param_hint="--yes")
+        is_done = client.erase_tenant(name)
+    print(
+        f"{name}: erased" if is_done else f"{name}: nobody can use it any more; the broker is removing what it stored"
+    )
+    return 0
+
+
+def clock(
+    is_confirmed: Annotated[
+        bool, typer.Option("--confirm", help="The clock is right: messages expire by it, though it has jumped.")
+    ] = False,
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Show the clock of the broker, and whether messages expire by it; after a jump, confirm it."""
+    with connection.connected(broker) as client:
+        state = client.confirm_clock() if is_confirmed else client.clock()
+    print_rows([as_row(state)], json=as_json)
+    return 0
+
+
 def list_tokens(
     tenant: TenantOption = None,
     as_json: connection.JsonOption = False,
@@ -103,6 +140,8 @@ tokens = typer.Typer(no_args_is_help=True, help="API tokens: list, add, delete."
 app.add_typer(tokens, name="tokens")
 app.command("list")(common.guarded(list_tenants))
 app.command("add")(common.guarded(add))
+app.command("erase")(common.guarded(erase))
+app.command("clock")(common.guarded(clock))
 tokens.command("list")(common.guarded(list_tokens))
 tokens.command("add")(common.guarded(add_token))
 tokens.command("delete")(common.guarded(delete_token))

@@ -1,9 +1,10 @@
 """The sinks that a pipeline writes its answers to.
 
 - ``sink``: the protocol, :class:`~twigcast.spark.sinks.sink.Sink`
-- ``folder``: a module for each sink
+- ``frame_sink``: the protocol of sinks that Spark itself writes to
+- ``folder``, ``tables``, ``topics``: a module for each kind
 
-A new sink is a module here and a line in :data:`SINKS`.
+A new sink is a module here and a line in :data:`SINKS` or :data:`FRAME_SINKS`.
 """
 
 import os
@@ -11,10 +12,16 @@ from typing import Final
 
 from twigcast.errors import OutputError
 from twigcast.spark.sinks.folder import FolderSink
+from twigcast.spark.sinks.frame_sink import FrameSink
 from twigcast.spark.sinks.sink import Mode, Sink
+from twigcast.spark.sinks.tables import DeltaTables, IcebergTables
+from twigcast.spark.sinks.topics import KafkaTopics
 
 SINKS: Final[tuple[type[Sink], ...]] = (FolderSink,)
 """The first sink that takes a path writes to it."""
+
+FRAME_SINKS: Final[tuple[type[FrameSink], ...]] = (DeltaTables, IcebergTables, KafkaTopics)
+"""The sinks that Spark itself writes to: what ``run_pipeline(sink=...)`` takes."""
 
 
 def open_sink(path: str | os.PathLike[str], mode: Mode) -> Sink:

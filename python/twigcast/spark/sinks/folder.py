@@ -210,9 +210,10 @@ class FolderSink(Sink):
 class FolderWriter:
     """A writer of the matches, deliveries and rejected messages of one task."""
 
-    def __init__(self, staging: Path, partition: int, attempt: int) -> None:
+    def __init__(self, staging: Path, partition: int, attempt: int, *, by_key: bool = False) -> None:
         self._tables = {
-            kind: _TableWriter(staged_path(staging, kind, partition, attempt), schema) for kind, schema in KINDS.items()
+            kind: _TableWriter(staged_path(staging, kind, partition, attempt), schema, by_key=by_key)
+            for kind, schema in KINDS.items()
         }
 
     def write(self, answer: BatchAnswer) -> None:
@@ -233,10 +234,14 @@ class FolderWriter:
 
 
 class _TableWriter:
-    """A writer of rows to one Parquet file, which is created with the first row."""
+    """A writer of rows to one Parquet file, which is created with the first row.
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    With `by_key`, each row group is in the order of the keys, so that a reader of few keys skips most pages and groups.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, *, by_key: bool = False) -> None:
         self.path = path
+        self._order = ["key", "message_id"] if by_key and "key" in schema.names else []
         self._schema = schema
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
@@ -268,7 +273,8 @@ class _TableWriter:
             self._writer = pq.ParquetWriter(
                 self.path, self._schema, compression=_COMPRESSION, compression_level=_COMPRESSION_LEVEL
             )
-        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        rows = pa.Table.from_batches(self._waiting, self._schema)
+        self._writer.write_table(rows.sort_by([(name, "ascending") for name in self._order]) if self._order else rows)
         self.rows += self._waiting_rows
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import SourceError
 from twigcast.spark.message_format import source_frame
+from twigcast.spark.session import task_slots
 from twigcast.spark.sources.source import Batches, MessageSource, TaskInput
 
 _TASKS_PER_CORE: Final = 3
@@ -31,6 +32,9 @@ class ReadPlan:
     rows: DataFrame
     read: Callable[[Batches], Batches]
 
+    tasks: int = 0
+    """0 if only Spark knows."""
+
 
 def plan_frame(messages: DataFrame) -> ReadPlan:
     """Returns the plan for messages that Spark reads."""
@@ -46,12 +50,13 @@ def plan_source(spark: SparkSession, source: MessageSource, staging: Path) -> Re
         SourceError: There is nothing to read, or no such columns.
     """
     source.has_places |= source.options.has_places
-    inputs = source.plan(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    inputs = source.plan(_TASKS_PER_CORE * task_slots(spark))
     if inputs is None:
         return plan_frame(source_frame(spark, source))
     path = str(staging / _PLAN_FILE)
     positions = write_plan(path, inputs)
-    return ReadPlan(spark.range(0, len(inputs), 1, max(1, len(inputs))), plan_reader(source, path, positions))
+    rows = spark.range(0, len(inputs), 1, max(1, len(inputs)))
+    return ReadPlan(rows, plan_reader(source, path, positions), len(inputs))
 
 
 def write_plan(path: str, inputs: Sequence[TaskInput]) -> list[int]:

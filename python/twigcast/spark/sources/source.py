@@ -146,8 +146,10 @@ def check_message_columns(messages: DataFrame, name: str, columns: MessageColumn
     return replace(columns, problem="")
 
 
-def check_columns(messages: DataFrame, name: str) -> DataFrame:
+def check_columns(messages: DataFrame, name: str, further: Sequence[str] = ()) -> DataFrame:
     """Returns a table of messages reduced to what counts: ``message_id``, ``xml``, perhaps ``problem``, places.
+
+    The `further` columns stay, too.
 
     Raises:
         SourceError: ``message_id`` or ``xml`` is missing, or ``xml`` is neither a string nor binary.
@@ -158,5 +160,5 @@ def check_columns(messages: DataFrame, name: str) -> DataFrame:
     has_places = any(
         isinstance(kind, StructType) and {"repairs", "line", "added"} <= set(kind.names) for kind in places
     )
-    further = [*([columns.problem] if columns.problem else []), *(["_metadata"] if has_places else [])]
-    return messages.selectExpr(*wanted, *further)
+    optional = [*([columns.problem] if columns.problem else []), *(["_metadata"] if has_places else [])]
+    return messages.selectExpr(*wanted, *optional, *further)
