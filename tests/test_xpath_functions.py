@@ -36,8 +36,18 @@ _CONSTANTS = {
 """What the functions that make constants of texts take."""
 
 
-def _second(row: XPathFunction) -> str:
-    return "/*" if row.name == "resolve-QName" else "'x'"
+_FURTHER = {
+    "resolve-QName": ["/*"],
+    "twig:words": ["'case'", "'en'"],
+    "twig:full-text": ["'\"a\"'", "'en'"],
+    "time:within": ["'00:00-24:00'", "'UTC'"],
+}
+"""The second arguments, and those after them, of functions that do not take every text."""
+
+
+def _arguments(row: XPathFunction, first: str) -> list[str]:
+    further = _FURTHER.get(row.name, ["'x'"])
+    return [_CONSTANTS.get(row.name, first), *further, *["'i'", "'i'", "'a'"][len(further) - 1 :]]
 
 
 def _call(row: XPathFunction, arguments: list[str]) -> str:
@@ -78,7 +88,7 @@ def test_positions_and_sizes_are_true(name: str) -> None:
 @_ROWS
 def test_numbers_of_arguments_are_those_that_the_parser_accepts(row: XPathFunction) -> None:
     """One argument less or more is refused, and the error says how to call the function."""
-    arguments = [_CONSTANTS.get(row.name, "/r"), _second(row), "'i'", "'i'", "'a'"]
+    arguments = _arguments(row, "/r")
     most = len(arguments) if row.arguments_max is None else row.arguments_max
     for count in range(len(arguments) + 1):
         call = _call(row, arguments[:count])
@@ -103,7 +113,7 @@ def test_only_what_takes_a_node_set_refuses_a_string(row: XPathFunction) -> None
     """No other type converts to a node-set."""
     if row.arguments_max == 0:
         return
-    call = _call(row, [_CONSTANTS.get(row.name, "'r'"), _second(row), "'y'"][: max(row.arguments_min, 1)])
+    call = _call(row, _arguments(row, "'r'")[: max(row.arguments_min, 1)])
     if row.takes_node_set:
         with pytest.raises(QueryError):
             parse(call)

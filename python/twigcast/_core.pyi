@@ -94,19 +94,22 @@ class Engine:
     def match(self, xml: bytes) -> list[int]:
         """Returns the slots of the matching subscriptions, ascending. Releases the GIL."""
 
-    def answer(self, xml: bytes) -> Answer:
-        """Returns the matching subscriptions, without looking up their keys. Releases the GIL."""
+    def answer(self, xml: bytes, published: int | None = None) -> Answer:
+        """Returns the matching subscriptions, without looking up their keys. Releases the GIL.
+
+        ``published``: when the message was published, in microseconds since 1970; without it, the present.
+        """
 
     def match_stream(self, stream: bytes, dictionary: NameDictionary | None = None) -> Answer:
         """Does the same for a message that comes as an element stream (``ParsedMessage.stream``)."""
 
-    def nodes(self, xml: bytes, key: str, since: object = None) -> list[SelectedNode]:
+    def nodes(self, xml: bytes, key: str, since: object = None, published: int | None = None) -> list[SelectedNode]:
         """Returns the nodes that a subscription selects, in document order.
 
         ``since``: an ``Answer``; raises ``SubscriptionChanged`` if the subscription is not the one of that moment.
         """
 
-    def node_counts(self, xml: bytes) -> list[tuple[str, int]]:
+    def node_counts(self, xml: bytes, published: int | None = None) -> list[tuple[str, int]]:
         """Returns how many nodes each matching subscription selects, by key, in slot order."""
 
     @property
@@ -123,7 +126,7 @@ class Engine:
     def share_results(self, share: bool) -> None:
         """Whether results of different queries are computed together, which is what one wants; for measuring."""
 
-    def results(self, xml: bytes) -> Results:
+    def results(self, xml: bytes, published: int | None = None) -> Results:
         """Returns the deliveries of a message. They are expanded, and results written, when they are asked for."""
 
     def match_batch(
@@ -136,6 +139,7 @@ class Engine:
         nodes: bool = False,
         threads: int = 1,
         naming: Literal["slots", "keys", "groups"] = "keys",
+        published: Sequence[int] | None = None,
     ) -> BatchResult:
         """Matches ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
 
@@ -175,7 +179,13 @@ class Engine:
         """Returns how a subscription runs."""
 
     def explain(
-        self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str, params: Params | None = None
+        self,
+        xml: bytes,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: str,
+        params: Params | None = None,
+        published: int | None = None,
     ) -> str:
         """Returns why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
 

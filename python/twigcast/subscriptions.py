@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -353,7 +354,7 @@ class SubscriptionSet:
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
-    def match(self, message: MessageLike) -> Match:
+    def match(self, message: MessageLike, *, published: datetime | None = None) -> Match:
         """Returns the subscriptions that a message matches.
 
         Args:
@@ -361,15 +362,16 @@ class SubscriptionSet:
                 longer counts; the path of a file, as ``pathlib.Path``; an open file, of which the rest is read (both
                 may be compressed with gzip, bzip2, xz or zstd); or an element or a tree of lxml or of ``xml.etree``,
                 without what follows its end tag.
+            published: When the message was published, which is ``$now`` to queries; without it, the present.
 
         Raises:
             MalformedMessage: It is not well-formed XML. If a text looks like the path of a file, the error says so.
             SourceError: The file cannot be read.
             MessageLimitExceeded: It is over a limit.
         """
-        return self._session.match(message)
+        return self._session.match(message, published)
 
-    async def amatch(self, message: MessageLike) -> Match:
+    async def amatch(self, message: MessageLike, *, published: datetime | None = None) -> Match:
         """Returns what :meth:`match` does, from a thread of the event loop's executor: the loop goes on meanwhile.
 
         Going to a thread and back takes longer than matching a message of a few kilobytes does. Where messages are
@@ -381,7 +383,7 @@ class SubscriptionSet:
         """
         import asyncio  # where there is an event loop, it has been imported already
 
-        return await asyncio.to_thread(self.match, message)
+        return await asyncio.to_thread(self.match, message, published=published)
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
         """Returns the nodes that a subscription's query selects in a message, in document order.
@@ -407,8 +409,13 @@ class SubscriptionSet:
         """
         return self._session.node_counts(message)
 
-    def explain(self, message: MessageLike, key: str) -> Explanation:
+    def explain(self, message: MessageLike, key: str, *, published: datetime | None = None) -> Explanation:
         """Returns why a message matches a subscription, or the first step that fails and what comes nearest.
+
+        Args:
+            message: The message.
+            key: The subscription.
+            published: When the message was published, as for :meth:`match`.
 
         Raises:
             UnknownKey: There is no such subscription.
@@ -419,7 +426,7 @@ class SubscriptionSet:
         subscription = self[key]
         alone = EngineSession.empty(self.limits, reading=self._session.reading, is_quiet=True)
         dialect = subscription.dialect or self._dialect
-        return explain_with(alone, replace(subscription, dialect=dialect), message, self.describe(key))
+        return explain_with(alone, replace(subscription, dialect=dialect), message, self.describe(key), published)
 
     def nearest(self, message: MessageLike, count: int = 10, *, progress: bool = False) -> NearMisses:
         """Returns the subscriptions that a message does not match but comes nearest to, with explanations.
@@ -442,7 +449,13 @@ class SubscriptionSet:
         return nearest(self._session, xml, partial(self.explain, xml), keys, count)
 
     def deliver(
-        self, message: MessageLike, *, envelope: Envelope | None = None, message_id: str = "", whole: bool = False
+        self,
+        message: MessageLike,
+        *,
+        envelope: Envelope | None = None,
+        message_id: str = "",
+        whole: bool = False,
+        published: datetime | None = None,
     ) -> Deliveries:
         """Returns what each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
 
@@ -453,6 +466,7 @@ class SubscriptionSet:
             envelope: An element to put around each result.
             message_id: What the envelope calls the message.
             whole: Whether messages that are delivered as they are get an envelope too.
+            published: When the message was published, as for :meth:`match`.
 
         Raises:
             MalformedMessage: The message is not well-formed XML.
@@ -461,7 +475,7 @@ class SubscriptionSet:
         if envelope is not None and not isinstance(envelope, Envelope):
             raise TypeError(f"envelope must be Envelope, such as Envelope('delivery'), not {type(envelope).__name__}")
         require_str(message_id, "message_id")
-        return self._session.deliver(message, envelope, message_id, whole=whole)
+        return self._session.deliver(message, envelope, message_id, whole=whole, published=published)
 
     def match_records(
         self,
@@ -505,6 +519,7 @@ class SubscriptionSet:
         nodes: bool = False,
         grouped: bool = False,
         threads: int = 1,
+        published: datetime | Sequence[datetime] | ArrowArray | None = None,
     ) -> ArrowBatch:
         """Matches many messages at once, from and to Arrow.
 
@@ -519,6 +534,8 @@ class SubscriptionSet:
             grouped: Whether to answer in groups of keys that share a query: where many do, naming each key for each
                 message takes far longer than matching. Not together with ``deliver`` or ``nodes``.
             threads: How many threads share the work; 0 is one.
+            published: When the messages were published, which is ``$now`` to queries: a time for all, or a list or an
+                Arrow array with one for each; without it, the present.
 
         Returns:
             A record batch with a row per message:
@@ -547,7 +564,14 @@ class SubscriptionSet:
         from twigcast.engine.arrow import match_batch
 
         answer: ArrowBatch = match_batch(
-            self._session, messages, column=column, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads
+            self._session,
+            messages,
+            column=column,
+            deliver=deliver,
+            nodes=nodes,
+            grouped=grouped,
+            threads=threads,
+            published=published,
         )
         return answer
 

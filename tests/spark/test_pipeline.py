@@ -146,6 +146,17 @@ def test_a_dataframe_and_parquet(spark: "SparkSession", population: Subscription
     assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == before
 
 
+def test_match_messages_takes_the_time_of_publication_from_a_column(spark: "SparkSession") -> None:
+    alert = "<alert><expires>2026-11-30T09:00:00Z</expires></alert>"
+    frame = spark.sql(
+        f"select id message_id, '{alert}' xml, timestamp_seconds(1796025600 + 7200 * id) sent from range(3)"
+    )
+    answers = match_messages(frame, SubscriptionSet([("valid", "/alert[expires > $now]")]), published="sent")
+    assert sorted(row.message_id for row in matches(answers).select("message_id").collect()) == [0]
+    with pytest.raises(SourceError, match="must be timestamp, not missing"):
+        match_messages(frame, SubscriptionSet(), published="sent_at")
+
+
 def test_match_messages_in_one_pass(spark: "SparkSession", population: SubscriptionSet) -> None:
     messages = list(feed(SEED + 2, 60))
     frame = spark.createDataFrame(messages, "message_id string, xml binary")

@@ -130,6 +130,8 @@ pub struct Document {
     pub declarations: Vec<NamespaceDeclaration>,
     /// The attributes that the message declares as IDs.
     pub id_attributes: Vec<IdAttribute>,
+    /// The time at which the message was published, in the ticks of [`crate::util::temporal`]; `None` where no query asks.
+    pub published: Option<i64>,
 }
 
 /// The name of an element and that of its attribute, as written.
@@ -156,6 +158,7 @@ impl Document {
         self.attributes.clear();
         self.declarations.clear();
         self.id_attributes.clear();
+        self.published = None;
     }
 
     /// Returns the first child, [`NO_NODE`] if there is none.

@@ -7,6 +7,7 @@ use twigcast_core::engine as core;
 use twigcast_core::engine::{Matcher, MessageDeliveries};
 use twigcast_core::error::MessageError;
 use twigcast_core::rewrite::Payloads;
+use twigcast_core::util::temporal::Temporal;
 
 use crate::buffers::ThreadMatches;
 use crate::engine_handle::{Engine, key_of};
@@ -28,12 +29,14 @@ pub struct MessageRows<'a> {
     base: usize,
     data: &'a [u8],
     count: usize,
+    /// When each was published, in microseconds since 1970, if that is not now.
+    published: Option<Vec<i64>>,
 }
 
 impl<'a> MessageRows<'a> {
     /// Creates the messages of a batch; `None` if the offsets do not describe slices of the data.
     pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize) -> Option<Self> {
-        let mut rows = Self { offsets, base: 0, data, count };
+        let mut rows = Self { offsets, base: 0, data, count, published: None };
         if offsets.len() / 8 <= count {
             return None;
         }
@@ -47,6 +50,11 @@ impl<'a> MessageRows<'a> {
             previous = next;
         }
         Some(rows)
+    }
+
+    /// Returns the messages with the times at which they were published.
+    pub fn published(self, published: Option<Vec<i64>>) -> Self {
+        Self { published, ..self }
     }
 
     fn offset(&self, index: usize) -> Option<usize> {
@@ -255,6 +263,8 @@ impl BatchWork<'_> {
             let mut share = BatchChunk { number, ..BatchChunk::default() };
             for row in start..(start + self.share).min(self.rows.count) {
                 if let Some(source) = self.rows.get(row) {
+                    let published = self.rows.published.as_ref().and_then(|times| times.get(row));
+                    matcher.published = published.map(|&time| Temporal::number_of_microseconds(time));
                     share.answer(self.core, &mut matcher, (row, source), self.options, (matches, payloads));
                 }
                 share.ends.push(matches.slots.len() - before);

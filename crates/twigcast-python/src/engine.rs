@@ -12,6 +12,7 @@ use twigcast_core::error::MessageError;
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::rewrite::Payloads;
 use twigcast_core::snapshot;
+use twigcast_core::util::temporal::Temporal;
 
 use crate::answer::{Answer, Standing};
 use crate::batch::{self, BatchOptions, Naming};
@@ -223,10 +224,12 @@ impl Engine {
     }
 
     /// See the stub file.
-    fn answer(slf: &Bound<'_, Self>, xml: &[u8]) -> PyResult<Answer> {
+    #[pyo3(signature = (xml, published=None))]
+    fn answer(slf: &Bound<'_, Self>, xml: &[u8], published: Option<i64>) -> PyResult<Answer> {
         let (py, this) = (slf.py(), slf.clone().unbind());
         py.detach(|| {
             let (answer, is_due) = this.get().with_matcher(|engine, matcher| {
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 engine.run(matcher, xml)?;
                 Ok((answer(&this, engine, matcher), engine.is_cover_choice_due()))
             })?;
@@ -236,8 +239,15 @@ impl Engine {
         .map_err(|error| errors::message(py, &error))
     }
 
-    #[pyo3(signature = (xml, key, since=None))]
-    fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str, since: Option<&Answer>) -> PyResult<Vec<SelectedNode>> {
+    #[pyo3(signature = (xml, key, since=None, published=None))]
+    fn nodes(
+        &self,
+        py: Python<'_>,
+        xml: &[u8],
+        key: &str,
+        since: Option<&Answer>,
+        published: Option<i64>,
+    ) -> PyResult<Vec<SelectedNode>> {
         // Under one lock with the answer: once it is let go, the slot may become another subscription's.
         let selected = py.detach(|| {
             self.with_matcher(|engine, matcher| {
@@ -245,6 +255,7 @@ impl Engine {
                     Some(answer) => answer.standing(engine, key),
                     None => engine.slot_of(key).map_or(Standing::Unknown, Standing::Current),
                 };
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 match standing {
                     Standing::Current(slot) => Ok(engine.selected(matcher, xml, slot)),
                     other => Err(other),
@@ -269,9 +280,11 @@ impl Engine {
         Ok(nodes.into_iter().map(node).collect())
     }
 
-    fn node_counts(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<(String, usize)>> {
+    #[pyo3(signature = (xml, published=None))]
+    fn node_counts(&self, py: Python<'_>, xml: &[u8], published: Option<i64>) -> PyResult<Vec<(String, usize)>> {
         py.detach(|| {
             self.with_matcher(|engine, matcher| {
+                matcher.published = published.map(Temporal::number_of_microseconds);
                 engine.run_counting(matcher, xml)?;
                 let slots = slots_of(engine, matcher).into_iter();
                 // A query that cannot be evaluated within the limits counts no nodes, as in a batch.
@@ -283,13 +296,15 @@ impl Engine {
     }
 
     /// See the stub file.
-    fn results(slf: &Bound<'_, Self>, xml: Bound<'_, PyBytes>) -> PyResult<Results> {
+    #[pyo3(signature = (xml, published=None))]
+    fn results(slf: &Bound<'_, Self>, xml: Bound<'_, PyBytes>, published: Option<i64>) -> PyResult<Results> {
         let (py, this) = (slf.py(), slf.get());
         let sent = PythonSink::default();
         let source = xml.as_bytes();
         let prepared = py
             .detach(|| {
                 this.with_matcher(|engine, matcher| {
+                    matcher.published = published.map(Temporal::number_of_microseconds);
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
                     let prepared = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
@@ -309,7 +324,7 @@ impl Engine {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (offsets, data, count, *, deliver=false, nodes=false, threads=1, naming="keys"))]
+    #[pyo3(signature = (offsets, data, count, *, deliver=false, nodes=false, threads=1, naming="keys", published=None))]
     fn match_batch(
         &self,
         py: Python<'_>,
@@ -320,7 +335,11 @@ impl Engine {
         nodes: bool,
         threads: usize,
         naming: &str,
+        published: Option<Vec<i64>>,
     ) -> PyResult<BatchResult> {
+        if published.as_ref().is_some_and(|times| times.len() != count) {
+            return Err(PyValueError::new_err("there is a time of publication for each message, or for none"));
+        }
         let naming = match naming {
             "slots" => Naming::Slots,
             "keys" => Naming::Keys,
@@ -335,7 +354,8 @@ impl Engine {
         let options = BatchOptions { deliver, nodes, naming };
         let data = self.copy_buffer().borrow(data)?;
         let rows = batch::MessageRows::new(offsets, data.bytes(), count)
-            .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
+            .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?
+            .published(published);
         let output = py.detach(|| batch::run(self, &rows, options, threads.max(1)));
         self.copy_buffer().take_back(data);
         BatchResult::new(py, self, output)
@@ -360,7 +380,8 @@ impl Engine {
             .map_err(|reason| errors::snapshot(py, path, &reason.to_string()))
     }
 
-    #[pyo3(signature = (xml, query, namespaces, dialect, params=None))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (xml, query, namespaces, dialect, params=None, published=None))]
     fn explain(
         &self,
         py: Python<'_>,
@@ -369,11 +390,14 @@ impl Engine {
         namespaces: BTreeMap<String, String>,
         dialect: &str,
         params: Option<&Bound<'_, PyAny>>,
+        published: Option<i64>,
     ) -> PyResult<String> {
         let context = queries::context(namespaces, dialect, params)?;
+        let published = published.map_or_else(Temporal::present, Temporal::number_of_microseconds);
         let explained = py.detach(|| {
             let limits = self.read().limits().clone();
-            explain::explain(xml, query, &context, &limits).map(|explanation| explain::json::explanation(&explanation))
+            explain::explain_published(xml, query, &context, &limits, published)
+                .map(|explanation| explain::json::explanation(&explanation))
         });
         explained.map_err(|error| match error {
             ExplainError::Query(error) => errors::query(py, query, &error),

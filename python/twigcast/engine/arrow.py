@@ -17,6 +17,7 @@ from twigcast.errors import (
     UndecidedSubscription,
     UnreadableMessage,
 )
+from twigcast.publication import microseconds_of_each
 from twigcast.reading.text import as_bytes, is_null
 
 try:
@@ -67,6 +68,7 @@ def match_batch(
     nodes: bool = False,
     grouped: bool = False,
     threads: int = 1,
+    published: Any = None,
 ) -> pa.RecordBatch:
     """Matches many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
     if not isinstance(threads, int):
@@ -76,12 +78,13 @@ def match_batch(
     if grouped and (deliver or nodes):
         raise ValueError("an answer in groups has neither payloads nor nodes, which go by key")
     xml, errors = _message_array(messages, column, session.limits.message_bytes_max)
+    times = microseconds_of_each(published, len(xml))
     if session.reading.changes_messages:
         plain, failures = session.prepare(message.as_py() for message in xml)
         xml, errors = pa.array(plain, pa.large_binary()), {**errors, **failures}
     if grouped and not session.engine.has_external:
-        return _match_groups(session, xml, errors, threads)
-    parts = session.match_batch(message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads)
+        return _match_groups(session, xml, errors, threads, times)
+    parts = session.match_batch(message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads, published=times)
     answers = _wrapped(next(parts), errors, deliver=deliver, nodes=nodes)
     for part in parts:
         its_errors = {index: errors[row] for index, row in enumerate(part.rows) if row in errors}
@@ -90,12 +93,18 @@ def match_batch(
 
 
 def _match_groups(
-    session: EngineSession, xml: pa.LargeBinaryArray, errors: dict[int, TwigcastError], threads: int
+    session: EngineSession,
+    xml: pa.LargeBinaryArray,
+    errors: dict[int, TwigcastError],
+    threads: int,
+    published: list[int],
 ) -> pa.RecordBatch:
     count = len(xml)
 
     def matched(messages: pa.LargeBinaryArray) -> BatchResult:
-        return session.engine.match_batch(*message_buffers(messages), threads=min(threads, count), naming="groups")
+        return session.engine.match_batch(
+            *message_buffers(messages), threads=min(threads, count), naming="groups", published=published
+        )
 
     result = matched(xml)
     if result.needs_conversion:

@@ -11,6 +11,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeVar
@@ -32,6 +33,7 @@ from twigcast.errors import (
 from twigcast.forking import renew_in_children
 from twigcast.limits import Limits
 from twigcast.message_nodes import MessageNodes
+from twigcast.publication import microseconds
 from twigcast.reading.conversion import to_utf8, without_doctype
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.preparation import delivered, prepared
@@ -115,6 +117,9 @@ class FrozenQueries:
 
     limits: Limits
 
+    published: int
+    """In microseconds since 1970."""
+
     def nodes(self, key: str) -> list[Node]:
         """Returns the nodes that a subscription's query selects: see :meth:`twigcast.Match.nodes`."""
         if key not in self.queries:
@@ -122,12 +127,12 @@ class FrozenQueries:
         subscription = self.queries[key]
         if subscription is None:
             raise SubscriptionChanged(key)
-        return self._session([subscription]).nodes(self.message, key)
+        return self._session([subscription]).nodes(self.message, key, published=self.published)
 
     def node_counts(self) -> dict[str, int]:
         """Returns how many nodes each subscription selects, by key; without those that had changed already."""
         session = self._session([subscription for subscription in self.queries.values() if subscription is not None])
-        counts = session.node_counts(self.message)
+        counts = session.node_counts(self.message, self.published)
         return {key: counts[key] for key in self.queries if key in counts}
 
     def _session(self, subscriptions: Iterable[Subscription]) -> EngineSession:
@@ -324,13 +329,14 @@ class EngineSession:
                 self.repairs.by_kind.update(repairs.by_kind)
         return xml
 
-    def match(self, message: MessageLike) -> Match:
-        """Returns the subscriptions that a message matches.
+    def match(self, message: MessageLike, published: datetime | None = None) -> Match:
+        """Returns the subscriptions that a message matches, which was published at a time, or is now.
 
         Raises:
             RejectedMessage: The message is malformed, or over a limit.
         """
-        xml, answer = self.ask(message, self.engine.answer)
+        at = microseconds(published)
+        xml, answer = self.ask(message, lambda xml: self.engine.answer(xml, at))
         undecided, dropped = answer.undecided, _NONE
         if answer.external:
             evaluated = list(replies(answer.external, lambda _: xml, self._processor()))
@@ -338,12 +344,18 @@ class EngineSession:
             undecided += [(match.key, reply.error) for match, reply in evaluated if reply.error is not None]
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()
-        find_nodes, count_nodes = partial(self.nodes, xml, since=answer), partial(self.node_counts, xml)
-        freeze = partial(self._frozen, xml, answer, dropped, undecided)
+        find_nodes = partial(self.nodes, xml, since=answer, published=at)
+        count_nodes = partial(self.node_counts, xml, at)
+        freeze = partial(self._frozen, xml, answer, dropped, undecided, at)
         return Match(answer, dropped, undecided, find_nodes, count_nodes, freeze)
 
     def _frozen(
-        self, xml: bytes, answer: Answer, dropped: frozenset[str], undecided: Sequence[tuple[str, str]]
+        self,
+        xml: bytes,
+        answer: Answer,
+        dropped: frozenset[str],
+        undecided: Sequence[tuple[str, str]],
+        published: int,
     ) -> Match:
         """Returns a match of its own for an answer, with the queries that are still those of the answer."""
         queries = {
@@ -353,46 +365,53 @@ class EngineSession:
             for key, q in answer.queries()
             if key not in dropped
         }
-        kept = FrozenQueries(xml, queries, self.limits)
+        kept = FrozenQueries(xml, queries, self.limits, published)
         return Match(
             FrozenAnswer(tuple(queries), answer.visits), frozenset(), tuple(undecided), kept.nodes, kept.node_counts
         )
 
-    def nodes(self, message: MessageLike, key: str, since: object = None) -> list[Node]:
+    def nodes(self, message: MessageLike, key: str, since: object = None, published: int | None = None) -> list[Node]:
         """Returns the nodes that a subscription's query selects in a message, in document order.
 
         `since` is an answer of the engine: the subscription must be the one that this was given with. Errors are those
         of `Match.nodes`.
         """
-        xml, selected = self.ask(message, lambda xml: self.engine.nodes(xml, key, since))
+        xml, selected = self.ask(message, lambda xml: self.engine.nodes(xml, key, since, published))
         stored = self.engine.query(key)
         shared = MessageNodes(xml, has_default=stored is not None and bool(stored.namespaces.get("")))
         return [Node(n.kind, n.name, n.start, n.end, n.line, n.column, xml, shared) for n in selected]
 
-    def node_counts(self, message: MessageLike) -> dict[str, int]:
+    def node_counts(self, message: MessageLike, published: int | None = None) -> dict[str, int]:
         """Returns how many nodes each matching subscription selects, by key."""
-        xml, counts = self.ask(message, self.engine.node_counts)
+        xml, counts = self.ask(message, lambda xml: self.engine.node_counts(xml, published))
         if not self.engine.has_external:
             return dict(counts)
         match = self.match(xml)
         return {key: count for key, count in counts if key in match}
 
     def deliver(
-        self, message: MessageLike, envelope: Envelope | None = None, message_id: str = "", *, whole: bool = False
+        self,
+        message: MessageLike,
+        envelope: Envelope | None = None,
+        message_id: str = "",
+        *,
+        whole: bool = False,
+        published: datetime | None = None,
     ) -> Deliveries:
         """Returns what each matching subscriber gets of a message, as `SubscriptionSet.deliver` does.
 
         Raises:
             RejectedMessage: The message is malformed, or over a limit.
         """
+        at = microseconds(published)
         source = as_bytes(message, self.limits.message_bytes_max)
         if envelope is None or envelope.query is None:
             around = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
-            answer = self._results(source)  # before the rest, since it says what is wrong with the message
+            answer = self._results(source, at)  # before the rest, since it says what is wrong with the message
             return Deliveries(self._delivered(source), *answer, around)
         # No other thread changes the population meanwhile, so these are the queries that matched.
         with self.changing:
-            results, undecided = self._results(source)
+            results, undecided = self._results(source, at)
             stored = {key: self.engine.query(key) for key in set(results.keys())}
         queries = {key: query.query for key, query in stored.items() if query is not None}
         around = DeliveryEnvelope(envelope, message_id, whole, queries)
@@ -405,9 +424,9 @@ class EngineSession:
             source = delivered(source, self.reading, bytes_max)
         return without_doctype(source, bytes_max)
 
-    def _results(self, source: bytes) -> tuple[Results | ListedResults, list[tuple[str, str]]]:
+    def _results(self, source: bytes, published: int) -> tuple[Results | ListedResults, list[tuple[str, str]]]:
         """Returns the results of a message, and keys and reasons of undecided subscriptions."""
-        xml, results = self.ask(source, self.engine.results)
+        xml, results = self.ask(source, lambda xml: self.engine.results(xml, published))
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()
         if not results.external:
@@ -452,31 +471,48 @@ class EngineSession:
         nodes: bool = False,
         threads: int = 1,
         naming: Literal["slots", "keys"] = "keys",
+        published: Sequence[int] | None = None,
     ) -> Iterator[BatchPart]:
         """Matches many messages. The first part is about all; further ones, if any, about those to be converted.
 
-        `naming` says whether matches are slots, or positions in a table of keys.
+        `naming` says whether matches are slots, or positions in a table of keys; `published` when each message was
+        published, in microseconds since 1970, if that is not now.
 
         Raises:
             MissingExtra: There are queries in XQuery, and Saxon is not installed.
         """
-        first = self._ask_batch(messages, deliver, nodes, threads, naming)
+        times = [microseconds(None)] * messages.message_count if published is None else published
+        first = self._ask_batch(messages, deliver, nodes, threads, naming, times)
         to_convert = first.needs_conversion
         yield BatchPart(range(messages.message_count), first, first.errors, to_convert)
         start = 0
         while start < len(to_convert):
             plain, errors = self.convert(map(messages.message, to_convert[start:]), _CONVERTED_BYTES)
-            result = self._ask_batch(MessageBuffers.of(plain), deliver, nodes, threads, naming)
+            its_times = [times[row] for row in to_convert[start : start + len(plain)]]
+            result = self._ask_batch(MessageBuffers.of(plain), deliver, nodes, threads, naming, its_times)
             rejected = [(row, error) for row, error in result.errors if row not in errors]
             yield BatchPart(to_convert[start : start + len(plain)], result, [*rejected, *errors.items()])
             start += len(plain)
 
     def _ask_batch(
-        self, buffers: MessageBuffers, deliver: bool, nodes: bool, threads: int, naming: Literal["slots", "keys"]
+        self,
+        buffers: MessageBuffers,
+        deliver: bool,
+        nodes: bool,
+        threads: int,
+        naming: Literal["slots", "keys"],
+        published: Sequence[int],
     ) -> BatchResult:
         offsets, data, count = buffers
         result = self.engine.match_batch(
-            offsets, data, count, deliver=deliver, nodes=nodes, threads=min(threads, count), naming=naming
+            offsets,
+            data,
+            count,
+            deliver=deliver,
+            nodes=nodes,
+            threads=min(threads, count),
+            naming=naming,
+            published=published,
         )
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from heapq import nlargest
 from itertools import islice
@@ -16,6 +17,7 @@ from twigcast.errors import UndecidedSubscription
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
 from twigcast.notebook import html_code, html_marked, html_table
+from twigcast.publication import microseconds
 from twigcast.query_check import QueryReport
 from twigcast.reading.text import MessageLike
 from twigcast.registration import Dialect, Params, Subscription, require_str
@@ -201,6 +203,7 @@ def explain(
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
     params: Params | None = None,
+    published: datetime | None = None,
 ) -> Explanation:
     """Returns why a query matches a message or not.
 
@@ -211,6 +214,7 @@ def explain(
         dialect: How the query is read.
         limits: Limits of the evaluation.
         params: The values of ``$name`` in the query, by name.
+        published: When the message was published, which is ``$now`` to the query; without it, the present.
 
     Raises:
         QueryError: The query is refused.
@@ -223,31 +227,41 @@ def explain(
     checked_dialect(dialect)
     session = EngineSession.empty(limits or Limits(), is_quiet=True)
     asked = Subscription(_KEY, query, checked_namespaces(namespaces), dialect, params=checked_params(params))
-    return explain_with(session, asked, message)
+    return explain_with(session, asked, message, published=published)
 
 
 def explain_with(
-    session: EngineSession, asked: Subscription, message: MessageLike, report: QueryReport | None = None
+    session: EngineSession,
+    asked: Subscription,
+    message: MessageLike,
+    report: QueryReport | None = None,
+    published: datetime | None = None,
 ) -> Explanation:
     """Returns why a query matches a message or not, by a session that has no subscriptions yet.
 
     `report` says how the query runs in the set that it is of; by default, it runs alone.
     """
+    published = published or datetime.now(UTC)
     query, namespaces, dialect = asked.query, dict(asked.namespaces), asked.dialect or "xpath"
     session.add(_KEY, query, namespaces, dialect, params=asked.params)
     added = session.engine.query(_KEY)
     as_read = dialect if added is None else added.dialect
     report = report or QueryReport.of(session.engine.describe(_KEY))
     explain_one = partial(
-        session.engine.explain, query=query, namespaces=namespaces, dialect=as_read, params=asked.params
+        session.engine.explain,
+        query=query,
+        namespaces=namespaces,
+        dialect=as_read,
+        params=asked.params,
+        published=microseconds(published),
     )
     xml, answer = session.ask(message, explain_one)
     details = json.loads(answer)
     condition_holds = details.pop("matches")
     decides = details["exact"] and not session.engine.has_external
-    matches = condition_holds if decides else bool(session.match(xml))
+    matches = condition_holds if decides else bool(session.match(xml, published))
     details["note"] = _INEXACT if condition_holds and not matches else None
-    deliveries = session.deliver(xml)
+    deliveries = session.deliver(xml, published=published)
     details["result"] = next((d.payload.decode() for d in deliveries if d.rewritten), None)
     details["no_result"] = next((error.reason for error in deliveries.undecided), None)
     details["running"] = {

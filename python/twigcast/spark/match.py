@@ -21,6 +21,7 @@ def match_messages(
     message_id: str = "message_id",
     xml: str = "xml",
     problem: str = "problem",
+    published: str | None = None,
     deliver: bool = True,
     nodes: bool = False,
 ) -> DataFrame:
@@ -39,6 +40,8 @@ def match_messages(
         xml: The column of messages: string or binary.
         problem: The column that says why a message could not be read, or null; such a message is rejected. There need
             not be one; a column of this name that is not a string is ignored.
+        published: The column of timestamps that says when each message was published, which is ``$now`` to queries.
+            Without it, and where it is null, a message is published when Spark matches it.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes (takes longer).
 
@@ -51,7 +54,7 @@ def match_messages(
         SourceError: A column is missing, or has a name that an added column has.
     """
     name = "the DataFrame of messages"
-    columns = check_message_columns(messages, name, MessageColumns(message_id, xml, problem))
+    columns = check_message_columns(messages, name, MessageColumns(message_id, xml, problem, published))
     taken = [column for column in messages.columns if column.lower() in _ADDED]
     if taken:
         raise SourceError(name, f"the answers add a column {taken[0]}, and there is one already: rename it before")

@@ -16,6 +16,7 @@ from twigcast.engine.arrow import NULL_MESSAGE, int32_array, message_buffers, pa
 from twigcast.engine.session import BatchPart, EngineSession
 from twigcast.envelope import Envelope
 from twigcast.errors import LimitExceeded, MalformedMessage, TwigcastError
+from twigcast.publication import microseconds
 from twigcast.reading.conversion import to_document
 from twigcast.reading.prolog import without_prolog
 from twigcast.reading.records import located
@@ -78,6 +79,9 @@ class MessageColumns:
     problem: str = "problem"
     """The reason why a message could not be read (string), or null; the column may be missing."""
 
+    published: str | None = None
+    """When messages were published (timestamp), or null for now, as it is if there is no column."""
+
 
 MESSAGE_COLUMNS: Final = MessageColumns()
 
@@ -95,6 +99,9 @@ class Messages:
     carried: pa.RecordBatch | None = None
     """Further columns of the caller, by message; they reach the rows of the answer as they are."""
 
+    times: pa.Int64Array | None = None
+    """When each message was published, in microseconds since 1970."""
+
     places: pa.StructArray | None = None
     """Where records begin in their documents, as :data:`~twigcast.spark.schemas.METADATA` has it."""
 
@@ -105,13 +112,15 @@ class Messages:
         """Returns the messages from one position to another."""
         carried = None if self.carried is None else self.carried.slice(start, end - start)
         places = None if self.places is None else self.places[start:end]
-        return Messages(self.ids[start:end], self.xml[start:end], carried, places)
+        times = None if self.times is None else self.times[start:end]
+        return Messages(self.ids[start:end], self.xml[start:end], carried, times, places)
 
     def take(self, rows: pa.Int64Array) -> "Messages":
         """Returns the messages in some rows."""
         carried = None if self.carried is None else self.carried.take(rows)
         places = None if self.places is None else self.places.take(rows)
-        return Messages(self.ids.take(rows), self.xml.take(rows), carried, places)
+        times = None if self.times is None else self.times.take(rows)
+        return Messages(self.ids.take(rows), self.xml.take(rows), carried, times, places)
 
     def located(self, row: int, error: TwigcastError) -> TwigcastError:
         """Returns an error of a message with its place in the document that the message was cut from."""
@@ -257,6 +266,15 @@ class BatchAnswer:
         return pa.array(column, _REJECTION)
 
 
+def _times(messages: pa.RecordBatch, column: str | None) -> pa.Int64Array | None:
+    """Returns when messages were published, in microseconds since 1970."""
+    if column is None:
+        return None
+    # Spark's timestamps are of UTC, also those without a zone in Arrow.
+    times = messages.column(column).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    return times.fill_null(microseconds(None))
+
+
 class BatchMatcher:
     """A matcher of batches of messages against one subscription set.
 
@@ -295,7 +313,8 @@ class BatchMatcher:
         """
         ids = messages.column(columns.message_id).cast(pa.string())
         xml = messages.column(columns.xml).cast(pa.large_binary())
-        waiting = Messages(ids, xml, messages if carry else None, _places(messages))
+        times = _times(messages, columns.published)
+        waiting = Messages(ids, xml, messages if carry else None, times, _places(messages))
         unusable = _problems(messages, columns.problem, xml)
         if unusable:
             rows = pa.array([rejection.row for rejection in unusable], pa.int64())
@@ -318,8 +337,13 @@ class BatchMatcher:
             start = end
 
     def _match(self, messages: Messages) -> Iterator[BatchAnswer]:
+        published = None if messages.times is None else messages.times.to_pylist()
         parts = self._session.match_batch(
-            message_buffers(messages.xml), deliver=self._deliver, nodes=self._nodes, naming="slots"
+            message_buffers(messages.xml),
+            deliver=self._deliver,
+            nodes=self._nodes,
+            naming="slots",
+            published=published,
         )
         first = next(parts)
         query_bytes = self._adapt(first.result, messages.xml)

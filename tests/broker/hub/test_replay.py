@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -243,5 +244,24 @@ def test_ids_that_a_message_declared_are_ids_when_it_is_matched_again(store: Sto
             stored = broker.store.message(TENANT, first.seq)
             assert stored is not None
             assert stored.xml == handed_out
+
+    run(play())
+
+
+def test_a_replay_asks_for_the_time_at_which_a_message_came(store: Store) -> None:
+    async def play() -> None:
+        async with running(store) as broker:
+            soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+            query = "/alert[expires > $now]"
+            live = await subscribe(broker, "live", query)
+            (accepted,) = await publish(broker, f"<alert><expires>{soon}</expires></alert>")
+            await publish(broker, "<alert><expires>2020-01-01T00:00:00Z</expires></alert>")
+            while datetime.now(UTC).isoformat() <= soon:
+                await asyncio.sleep(0.02)
+            await publish(broker, f"<alert><expires>{soon}</expires></alert>")
+            late = await subscribe(broker, "late", query, replay_from=1)
+            await replayed(broker)
+            for subscription in (live, late):
+                assert [d.id.seq for d in await drain(broker, subscription.queue_id)] == [accepted.seq]
 
     run(play())

@@ -29,6 +29,7 @@ pub(super) fn hash_expr(expr: &Expr, state: &mut impl Hasher) {
         Expr::Number(number) => (number + 0.0).to_bits().hash(state),
         Expr::Literal(text) => text.hash(state),
         Expr::Pattern(pattern) => pattern.hash(state),
+        Expr::Selection(selection) => selection.hash(state),
         Expr::Typed(constant) => constant.hash(state),
         Expr::Call { function, arguments } => {
             function.hash(state);

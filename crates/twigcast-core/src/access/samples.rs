@@ -348,7 +348,7 @@ fn sampled_name(operand: &Operand, element: NameTest) -> Option<SampledName> {
         // A conversion of a node, or nodes themselves.
         Operand::Typed(_, expr) => match &**expr {
             Expr::Call { .. } if Operand::typed_source(expr).is_none() => None,
-            Expr::Call { arguments, .. } => of_path(&arguments[0]),
+            Expr::Call { arguments, .. } => of_path(arguments.first()?),
             path => of_path(path),
         },
         Operand::Children(_) | Operand::Text(_) | Operand::Number(_) => None,

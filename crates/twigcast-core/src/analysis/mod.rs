@@ -79,7 +79,7 @@ fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
         Expr::Path(path) => self::path(path, context),
         Expr::Number(number) => AbstractValue::Number(AbstractNumber::Is(*number)),
         Expr::Literal(text) => AbstractValue::Text(Some((&**text).into())),
-        Expr::Pattern(_) => AbstractValue::Text(None),
+        Expr::Pattern(_) | Expr::Selection(_) => AbstractValue::Text(None),
         // What nodes compare with it is read in another way than for the same number.
         Expr::Typed(_) => AbstractValue::Typed,
         Expr::Call { function, arguments } => call(*function, arguments, context),
@@ -299,7 +299,9 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
                 _ => None,
             });
         }
-        (Function::DistinctValues | Function::Tokenize | Function::Except, [first, ..]) => return values_of(first),
+        (Function::DistinctValues | Function::Tokenize | Function::TwigWords | Function::Except, [first, ..]) => {
+            return values_of(first);
+        }
         (Function::Intersect, [first, second]) => {
             return values_of(if first.is_none() { first } else { second });
         }

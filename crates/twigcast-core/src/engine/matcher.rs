@@ -29,6 +29,7 @@ use crate::twig::conditions::ConditionDecisions;
 use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::Shapes;
 use crate::util::number;
+use crate::util::temporal::Temporal;
 
 /// Messages that run on the NFA after the caches overflowed within one message.
 const NFA_MESSAGES: u32 = 16;
@@ -70,6 +71,8 @@ pub struct Matcher {
     /// The shape of each node of the message.
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
+    /// The time at which the next message was published, if it is not published now: for that message only.
+    pub published: Option<i64>,
     pub(super) rewriter: BatchRewriter,
     pub(super) parsed: ParsedQueries,
     pub(super) in_order: SlotOrder,
@@ -152,7 +155,10 @@ impl Matcher {
 
     /// Scans a message into the document.
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: ScanOptions) -> Result<(), MessageError> {
-        self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)
+        let published = self.published.take();
+        self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)?;
+        self.document.published = Some(published.unwrap_or_else(Temporal::present));
+        Ok(())
     }
 
     /// Decodes a stream into the document, and calls `work` with the bytes that the document's spans index into.
@@ -165,7 +171,11 @@ impl Matcher {
     ) -> Result<T, MessageError> {
         let options = decode_options(engine, dictionary, record, CheckLevel::All);
         let mut decoder = self.decoder.take().unwrap_or_default();
-        let answer = decoder.decode(stream, options, &mut self.document).map(|()| work(self, decoder.source()));
+        let published = self.published.take();
+        let answer = decoder.decode(stream, options, &mut self.document).map(|()| {
+            self.document.published = Some(published.unwrap_or_else(Temporal::present));
+            work(self, decoder.source())
+        });
         self.decoder = Some(decoder);
         answer
     }

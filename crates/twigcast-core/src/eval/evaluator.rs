@@ -8,7 +8,7 @@ use super::cache::EvalCache;
 use super::grams::Grams;
 use super::node::NodeRef;
 use super::texts::MessageText;
-use super::value::{EvalError, KeptValues, Value};
+use super::value::{EvalError, KeptValues, Value, WordsOfTexts};
 use crate::document::Message;
 use crate::vocabulary::Vocabulary;
 
@@ -82,6 +82,8 @@ pub struct Evaluator<'a> {
     pub(super) cache: RefCell<EvalCache>,
     /// The values that sequences are made of.
     pub(super) kept_values: KeptValues,
+    /// The words of texts that selections were verified on.
+    pub(super) word_tables: WordsOfTexts,
     /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
     pub(super) texts: OnceCell<Option<MessageText>>,
     /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
@@ -112,6 +114,7 @@ impl<'a> Evaluator<'a> {
             nesting: Cell::new(0),
             cache: RefCell::new(EvalCache::new(message.document.nodes.len())),
             kept_values: KeptValues::default(),
+            word_tables: WordsOfTexts::default(),
             texts: OnceCell::new(),
             searched: Cell::new(0),
             grams: OnceCell::new(),

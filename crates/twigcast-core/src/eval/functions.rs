@@ -77,10 +77,11 @@ impl<'a> Evaluator<'a> {
             F::Min | F::Max | F::Avg => Value::Number(self.extreme(function, &arguments[0], context)?),
             F::DistinctValues => Value::Nodes(self.distinct_values(&arguments[0], context)?),
             F::Tokenize => Value::Nodes(self.tokens(arguments, context)?),
+            F::TwigWords => Value::Nodes(self.words(arguments, context)?),
             F::Replace => Value::String(Cow::Owned(self.replaced(arguments, context)?)),
             F::Intersect | F::Except => Value::Nodes(self.set_operation(function, arguments, context)?),
             #[rustfmt::skip]
-            F::StartsWith | F::EndsWith | F::Contains | F::Matches | F::Boolean
+            F::StartsWith | F::EndsWith | F::Contains | F::Matches | F::TwigFullText | F::TimeWithin | F::Boolean
             | F::Not | F::True | F::False | F::Lang => Value::Boolean(self.call_boolean(function, arguments, context)?),
             #[rustfmt::skip]
             F::XsDouble | F::XsDecimal | F::XsInteger | F::XsDateTime
@@ -90,7 +91,7 @@ impl<'a> Evaluator<'a> {
             | F::DayFromDate | F::HoursFromTime | F::MinutesFromTime | F::SecondsFromTime
             | F::YearsFromDuration | F::MonthsFromDuration | F::DaysFromDuration | F::HoursFromDuration
             | F::MinutesFromDuration | F::SecondsFromDuration | F::XsQName | F::ResolveQName
-            | F::TwigVersion => self.typed_call_result(function, arguments, context)?,
+            | F::TwigVersion | F::TwigNow => self.typed_call_result(function, arguments, context)?,
         })
     }
 
@@ -132,6 +133,8 @@ impl<'a> Evaluator<'a> {
                 self.charge_characters(text.len().saturating_mul(pattern.weight()))?;
                 Ok(pattern.is_match(&text))
             }
+            Function::TwigFullText => self.full_text(arguments, context),
+            Function::TimeWithin => self.is_within(arguments, context),
             Function::Lang => {
                 let expected = self.string(&arguments[0], context)?;
                 Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &expected)))
@@ -145,7 +148,7 @@ impl<'a> Evaluator<'a> {
             | Function::Sum | Function::Floor | Function::Ceiling | Function::Round
             | Function::LowerCase | Function::UpperCase | Function::StringJoin | Function::Abs
             | Function::Min | Function::Max | Function::Avg | Function::DistinctValues
-            | Function::Tokenize | Function::Replace | Function::Intersect | Function::Except => Ok(super::truth(&self.call(function, arguments, context)?)),
+            | Function::Tokenize | Function::TwigWords | Function::Replace | Function::Intersect | Function::Except => Ok(super::truth(&self.call(function, arguments, context)?)),
             #[rustfmt::skip]
             Function::XsDouble | Function::XsDecimal | Function::XsInteger
             | Function::XsDateTime | Function::XsDate | Function::XsTime
@@ -156,7 +159,7 @@ impl<'a> Evaluator<'a> {
             | Function::MinutesFromTime | Function::SecondsFromTime | Function::YearsFromDuration
             | Function::MonthsFromDuration | Function::DaysFromDuration | Function::HoursFromDuration
             | Function::MinutesFromDuration | Function::SecondsFromDuration | Function::XsQName
-            | Function::ResolveQName | Function::TwigVersion => {
+            | Function::ResolveQName | Function::TwigVersion | Function::TwigNow => {
                 Ok(super::truth(&self.typed_call_result(function, arguments, context)?))
             },
         }

@@ -171,6 +171,9 @@ impl<'a> Evaluator<'a> {
         node: NodeRef,
         texts: &mut Vec<Cow<'a, str>>,
     ) -> Result<(), EvalError> {
+        if let Expr::Call { function: Function::TwigWords, arguments } = expr {
+            return self.append_words_at(arguments, node, texts);
+        }
         let Expr::Call { function: Function::Tokenize, arguments } = expr else {
             if let Value::Nodes(nodes) = self.value_at(expr, node)? {
                 for node in nodes {

@@ -41,6 +41,7 @@ mod counts;
 mod evaluator;
 mod functions;
 mod grams;
+mod hours;
 mod index;
 mod joins;
 mod kept_values;
@@ -60,6 +61,7 @@ pub(crate) mod text;
 mod texts;
 mod typed;
 mod value;
+mod words;
 
 use std::borrow::Cow;
 
@@ -87,6 +89,7 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Literal(text) => Ok(Value::String(Cow::Borrowed(text))),
             Expr::Pattern(pattern) => Ok(Value::String(Cow::Borrowed(pattern.text()))),
+            Expr::Selection(selection) => Ok(Value::String(Cow::Borrowed(selection.text()))),
             Expr::Union(_) | Expr::Map { .. } => Ok(Value::Nodes(self.nodes(expr, context)?)),
             Expr::Path(path) => match bare(path) {
                 Some(BarePath::Variable(variable)) => Ok(self.variables[variable].clone()),
@@ -122,6 +125,7 @@ impl<'a> Evaluator<'a> {
             Expr::Call { function, arguments } => self.call_boolean(*function, arguments, context),
             Expr::Literal(text) => Ok(!text.is_empty()),
             Expr::Pattern(pattern) => Ok(!pattern.text().is_empty()),
+            Expr::Selection(selection) => Ok(!selection.text().is_empty()),
             Expr::Typed(_) => Ok(truth(&self.typed_result(expr, context)?)),
             Expr::Arithmetic { op, .. } if op.is_of_temporals() => Ok(truth(&self.typed_result(expr, context)?)),
             Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => {
@@ -196,6 +200,7 @@ impl<'a> Evaluator<'a> {
             Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Ok(f64::from(u8::from(self.boolean(expr, context)?))),
             Expr::Literal(text) => Ok(number::parse(text)),
             Expr::Pattern(pattern) => Ok(number::parse(pattern.text())),
+            Expr::Selection(selection) => Ok(number::parse(selection.text())),
             Expr::Path(path) if bare(path).is_none() => {
                 self.path_first(path, context)?.map_or(Ok(f64::NAN), |node| self.number_value(node))
             }

@@ -149,6 +149,9 @@ impl<'a> Evaluator<'a> {
             let name = self.resolved_name(arguments, context)?;
             return Ok(Some(name.map(|name| TypedValue::Name(name.into()))));
         }
+        if function == Function::TwigNow {
+            return Ok(Some(self.published().map(TypedValue::Temporal)));
+        }
         let component = function.component();
         let cast = component.map(|(kind, _)| CastType::Temporal(kind)).or_else(|| function.cast());
         let Some(cast) = cast else { return Ok(None) };

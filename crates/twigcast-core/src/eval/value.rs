@@ -5,10 +5,13 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
+
 use super::node::NodeRef;
 use crate::query::ast::{Expr, Path, PathStart};
 use crate::util::number;
 use crate::util::temporal::Temporal;
+use crate::util::words::{PlacedWords, StemLanguage, WordOptions};
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +37,9 @@ pub(super) enum KeptValue {
 
 /// The values of one message, by index.
 pub(crate) type KeptValues = Rc<RefCell<Vec<KeptValue>>>;
+
+/// The words of the texts of a message that selections were verified on.
+pub(super) type WordsOfTexts = RefCell<FxHashMap<(NodeRef, WordOptions, Option<StemLanguage>), Rc<PlacedWords>>>;
 
 /// The context of an evaluation: node, position and size.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -39,6 +39,7 @@ use crate::query::matching::matching_condition;
 use crate::query::{ParseOptions, Query, display, parse};
 use crate::scan::{ScanOptions, Scanner};
 use crate::util::number;
+use crate::util::temporal::Temporal;
 use crate::vocabulary::Vocabulary;
 
 pub use report::{
@@ -68,11 +69,23 @@ impl From<EvalError> for ExplainError {
 
 /// Explains why a query matches a message, or not.
 pub fn explain(xml: &[u8], query: &str, context: &QueryContext, limits: &Limits) -> Result<Explanation, ExplainError> {
+    explain_published(xml, query, context, limits, Temporal::present())
+}
+
+/// Explains why a query matches a message that was published at a time, in the ticks of [`crate::util::temporal`].
+pub fn explain_published(
+    xml: &[u8],
+    query: &str,
+    context: &QueryContext,
+    limits: &Limits,
+    published: i64,
+) -> Result<Explanation, ExplainError> {
     let mut vocabulary = Vocabulary::new();
     let options = context.parse_options(limits);
     let (expr, exact) = condition(query, &options, &mut vocabulary).map_err(ExplainError::Query)?;
     let mut document = Document::default();
     Scanner::new().scan(xml, &vocabulary, limits, ScanOptions::ALL, &mut document).map_err(ExplainError::Message)?;
+    document.published = Some(published);
     let message = Message { source: xml, document: &document };
     let evaluator =
         Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits(message.visits_of_size()));
@@ -99,6 +112,7 @@ pub fn nearness_of_each(
         .collect();
     let mut document = Document::default();
     Scanner::new().scan(xml, &vocabulary, limits, ScanOptions::ALL, &mut document)?;
+    document.published = Some(Temporal::present());
     let message = Message { source: xml, document: &document };
     let of = |(expr, query): (&Result<Expr, QueryError>, &(&str, &QueryContext))| {
         let expr = expr.as_ref().map_err(|error| ExplainError::Query(error.clone()))?;

@@ -397,7 +397,7 @@ fn from_root(expr: &Expr) -> Option<Expr> {
             }
             PathStart::Variable(_) => return None,
         }),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => expr.clone(),
+        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => expr.clone(),
         Expr::Call { function: Function::Lang | Function::Id | Function::Position | Function::Last, .. } => {
             return None;
         }

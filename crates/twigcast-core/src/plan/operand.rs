@@ -13,6 +13,7 @@ use crate::query::position::uses_position;
 use crate::query::typed::{CastType, TypedConstant, TypedValue};
 use crate::util::number;
 use crate::util::temporal::Temporal;
+use crate::util::words::{PhraseWord, Selection, TextSelection, WordOptions};
 use crate::vocabulary::Name;
 
 /// A part of an element that is compared. An operand has no value, one, or several; a test holds if some value passes.
@@ -238,7 +239,7 @@ impl Operand {
                 // The others read texts in ways of their own, or return another value.
                 let reads_texts =
                     matches!(function.cast(), Some(CastType::Temporal(_))) || *function == Function::XsDouble;
-                if reads_texts { Some((Self::typed_source(&arguments[0])?.0, true)) } else { None }
+                if reads_texts { Some((Self::typed_source(arguments.first()?)?.0, true)) } else { None }
             }
             _ => None,
         }
@@ -444,6 +445,21 @@ impl ValueTest {
         relations.map(|relation| Self { operand: self.operand.clone(), relation }).collect()
     }
 
+    /// Returns the test that a word begins with what stands before the wildcards of a selection that is such words alone. Of other
+    /// words there are conditions beside the selection.
+    fn of_wildcards(value: &Expr, selection: &TextSelection) -> Option<Self> {
+        let Selection::Phrase(phrase) = &selection.root else { return None };
+        let prefixes: Option<Vec<_>> = phrase.words.iter().map(PhraseWord::prefix).collect();
+        let prefix = prefixes?.into_iter().max_by_key(|prefix| prefix.len()).filter(|prefix| !prefix.is_empty())?;
+        let options = WordOptions { stemming: false, ..phrase.options }.to_string();
+        let mut arguments = vec![value.clone()];
+        if !options.is_empty() {
+            arguments.push(Expr::Literal(options.into()));
+        }
+        let operand = Operand::of_value(&Expr::Call { function: Function::TwigWords, arguments })?;
+        Some(Self { operand, relation: Relation::StartsWith(prefix.into()) })
+    }
+
     /// Returns tests of which one holds wherever the expression does, if it is no test itself: a text that ends with another
     /// one contains it, and one that matches a pattern contains what the pattern asks for. Empty: there are none.
     pub(super) fn implied_by(expr: &Expr) -> Vec<Self> {
@@ -453,6 +469,9 @@ impl ValueTest {
             return Self::of_typed(CastType::Version, value, op, constant).into_iter().collect();
         }
         let Expr::Call { function, arguments } = expr else { return Vec::new() };
+        if let (Function::TwigFullText, [value, Expr::Selection(selection), ..]) = (function, arguments.as_slice()) {
+            return Self::of_wildcards(value, selection).into_iter().collect();
+        }
         let (value, parts) = match (function, arguments.as_slice()) {
             (Function::EndsWith, [value, Expr::Literal(part)]) => (value.clone(), std::slice::from_ref(part)),
             (Function::Matches, [value, Expr::Pattern(pattern), ..]) if pattern.ignores_case() => {

@@ -10,6 +10,7 @@ use super::functions::ExprType;
 use super::pattern::Pattern;
 use super::values::TypedConstant;
 use crate::util::temporal::TemporalType;
+use crate::util::words::TextSelection;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 pub use super::functions::Function;
@@ -59,6 +60,8 @@ pub enum Expr {
     Literal(Box<str>),
     /// The pattern of `matches()`.
     Pattern(Arc<Pattern>),
+    /// The selection of `twig:full-text()`.
+    Selection(Arc<TextSelection>),
     /// A constant of a type of XML Schema.
     Typed(TypedConstant),
     /// A call of a core function.
@@ -82,7 +85,12 @@ impl Expr {
             }
             Self::Negate(operand) | Self::Map { nodes: operand, .. } => (std::slice::from_ref(operand), &[]),
             Self::Path(Path { start: PathStart::Filter { primary, .. }, .. }) => (std::slice::from_ref(primary), &[]),
-            Self::Path(_) | Self::Number(_) | Self::Literal(_) | Self::Pattern(_) | Self::Typed(_) => (&[], &[]),
+            Self::Path(_)
+            | Self::Number(_)
+            | Self::Literal(_)
+            | Self::Pattern(_)
+            | Self::Selection(_)
+            | Self::Typed(_) => (&[], &[]),
         };
         first.iter().chain(second)
     }
@@ -170,7 +178,7 @@ impl Expr {
             Self::Negate(_) | Self::Number(_) => ExprType::Number,
             Self::Typed(constant) => constant.static_type(),
             Self::Union(_) | Self::Map { .. } => ExprType::NodeSet,
-            Self::Literal(_) | Self::Pattern(_) => ExprType::String,
+            Self::Literal(_) | Self::Pattern(_) | Self::Selection(_) => ExprType::String,
             Self::Call { function, .. } => function.result_type(),
             Self::Path(path) => match &path.start {
                 PathStart::Variable(id) if path.steps.is_empty() => variable_type(*id),

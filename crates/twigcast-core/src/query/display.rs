@@ -140,6 +140,7 @@ impl<'a> Printer<'a> {
             Expr::Number(value) => self.number(*value),
             Expr::Literal(value) => self.literal(value),
             Expr::Pattern(pattern) => self.literal(pattern.text()),
+            Expr::Selection(selection) => self.literal(selection.text()),
             Expr::Typed(constant) => self.typed(constant),
             Expr::Call { function, arguments } => {
                 self.text.push_str(function.name());
@@ -379,9 +380,13 @@ fn strength(expr: &Expr) -> Strength {
         Expr::Union(_) => Strength::Union,
         Expr::Map { .. } => Strength::Map,
         Expr::Call { function, .. } if function.facts().is_operator => Strength::Intersection,
-        Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) | Expr::Call { .. } => {
-            Strength::Path
-        }
+        Expr::Path(_)
+        | Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Typed(_)
+        | Expr::Call { .. } => Strength::Path,
     }
 }
 

@@ -80,6 +80,10 @@ pub enum Function {
     Replace,
     Intersect,
     Except,
+    TwigWords,
+    TwigFullText,
+    TwigNow,
+    TimeWithin,
 }
 
 /// The type of an expression: those of XPath 1.0, and some of XML Schema. All are known without evaluating, except that of
@@ -266,7 +270,7 @@ impl FunctionFacts {
 /// The facts of all functions. A row says what differs from: one argument of any type, no use of the context, and
 /// an unknown value on an empty node-set.
 #[rustfmt::skip]
-pub static FUNCTIONS: [FunctionFacts; Function::Except as usize + 1] = {
+pub static FUNCTIONS: [FunctionFacts; Function::TimeWithin as usize + 1] = {
     use ContextUse::{Always, WithoutArgument};
     use ExprType as T;
     use Function as F;
@@ -398,6 +402,13 @@ pub static FUNCTIONS: [FunctionFacts; Function::Except as usize + 1] = {
             .arguments(3, 4).first_node().without_nodes(EmptyString).of_xpath_3(),
         row(F::Intersect, "intersect", "a intersect b", T::NodeSet).arguments(2, 2).node_set().operator().of_xpath_3(),
         row(F::Except, "except", "a except b", T::NodeSet).arguments(2, 2).node_set().operator().of_xpath_3(),
+        row(F::TwigWords, "twig:words", "twig:words(string, options?, language?)", T::NodeSet)
+            .arguments(1, 3).first_node().values().of_xpath_3(),
+        row(F::TwigFullText, "twig:full-text", "twig:full-text(string, selection, language?)", T::Boolean)
+            .arguments(2, 3).first_node().without_nodes(FALSE).of_xpath_3(),
+        row(F::TwigNow, "twig:now", "twig:now()", T::Temporal(DateTime)).arguments(0, 0).elsewhere().of_xpath_3(),
+        row(F::TimeWithin, "time:within", "time:within(time, 'Mo-Fr 07:00-19:00', 'Europe/Zurich')", T::Boolean)
+            .arguments(3, 3).first_node().without_nodes(FALSE).of_xpath_3(),
     ]
 };
 

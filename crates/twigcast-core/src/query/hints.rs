@@ -90,7 +90,7 @@ fn of_xpath(name: &str) -> Option<&'static str> {
              $doc, or begin the path with /"
         }
         "current-date" | "current-dateTime" | "current-time" | "now" | "today" | "getdate" | "sysdate" => {
-            "a query is data: no function reads the clock"
+            "no function reads the clock; write $now for the time at which the message was published, xs:date($now) for its day"
         }
         "current" => "write `.` in the outermost predicate",
         "generate-id" => "write a is b where both are the same node",
@@ -216,7 +216,7 @@ pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
         "xor" => ("write boolean(a) != boolean(b)", false),
         "not" => ("write not(...) around the condition", false),
         "like" | "LIKE" => ("write contains(a, 'part')", false),
-        "contains" => ("write contains(a, 'part')", false),
+        "contains" => ("write contains(a, 'part'), or a contains text \"word\"", false),
         _ => return None,
     })
 }

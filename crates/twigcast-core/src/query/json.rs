@@ -92,6 +92,7 @@ impl QueryToJson<'_> {
             Expr::Literal(value) => Json::of_kind("literal", [("value", (&**value).into())]),
             Expr::Typed(constant) => self.typed(constant),
             Expr::Pattern(pattern) => Json::of_kind("literal", [("value", pattern.text().into())]),
+            Expr::Selection(selection) => Json::of_kind("literal", [("value", selection.text().into())]),
             Expr::Map { nodes, value } => {
                 Json::of_kind("map", [("nodes", self.expr(nodes)), ("value", self.expr(value))])
             }

@@ -422,7 +422,7 @@ fn at_itself(expr: Expr, variable: VariableId) -> Option<Expr> {
         Expr::Negate(operand) => Expr::Negate(boxed(operand)?),
         Expr::Map { nodes, value } if !mentions(&value, variable) => Expr::Map { nodes: boxed(nodes)?, value },
         Expr::Map { .. } => return None,
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => expr,
+        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => expr,
         Expr::Path(Path { start, mut steps }) => {
             if steps.iter().flat_map(|step| &step.predicates).any(|predicate| mentions(predicate, variable)) {
                 return None;

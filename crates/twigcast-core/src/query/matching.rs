@@ -189,7 +189,7 @@ impl ClauseScope {
                 nodes: Box::new(self.substituted(nodes, in_predicate, parts)?),
                 value: Box::new(self.substituted(value, true, parts)?),
             },
-            Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => expr.clone(),
+            Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => expr.clone(),
             Expr::Path(path) => return self.substituted_path(path, in_predicate, parts),
         })
     }
@@ -340,7 +340,12 @@ pub(crate) fn relative(expr: Expr) -> Expr {
             let start = PathStart::Filter { primary: Box::new(relative(*primary)), predicates };
             Expr::Path(Path { start, steps })
         }
-        other @ (Expr::Path(_) | Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_)) => other,
+        other @ (Expr::Path(_)
+        | Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Typed(_)) => other,
     }
 }
 

@@ -56,6 +56,7 @@ pub mod typed;
 pub(crate) mod typing;
 pub mod values;
 pub mod version;
+mod words;
 
 pub use flwr_parser::is_flwr;
 pub use options::{Dialect, NamespaceLookup, ParseOptions};

@@ -36,7 +36,9 @@ pub fn normalise(expr: Expr) -> Expr {
         }
         Expr::Path(path) => path_of(path),
         Expr::Call { function, arguments } => call(function, arguments),
-        constant @ (Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_)) => constant,
+        constant @ (Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_)) => {
+            constant
+        }
     }
 }
 

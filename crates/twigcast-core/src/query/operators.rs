@@ -15,6 +15,8 @@ pub(super) enum Operator {
     Range,
     /// `is`, `<<`, `>>`.
     NodeOrder(NodeOrder),
+    /// `contains text`: what follows is no expression.
+    ContainsText,
 }
 
 /// An order of two nodes in the message.
@@ -105,7 +107,7 @@ pub(super) fn combine(operator: Operator, left: Expr, right: Expr) -> Expr {
         Operator::Compare(op) => Expr::Compare { op, left: Box::new(left), right: Box::new(right) },
         Operator::Arithmetic(op) => Expr::Arithmetic { op, left: Box::new(left), right: Box::new(right) },
         // A range, or a comparison of places, is made where it is read.
-        Operator::Join | Operator::Range | Operator::NodeOrder(_) => {
+        Operator::Join | Operator::Range | Operator::NodeOrder(_) | Operator::ContainsText => {
             Expr::Call { function: Function::Concat, arguments: vec![left, right] }
         }
     }

@@ -187,6 +187,11 @@ impl<'a, 'v> Parser<'a, 'v> {
             self.refuse_end_tag()?;
             let symbol = self.token;
             self.advance();
+            if operator == Operator::ContainsText {
+                let operand = self.single(left, start)?;
+                left = Side::One(self.contains_text(operand, symbol)?);
+                continue;
+            }
             let left_height = self.height;
             let steps = self.steps;
             let right_start = self.token.start;
@@ -256,6 +261,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             TokenKind::Minus => (6, Arithmetic(ArithmeticOp::Subtract)),
             TokenKind::Star => (7, Arithmetic(ArithmeticOp::Multiply)),
             TokenKind::Name => match self.text_of(self.token) {
+                "contains" if self.is_contains_text() => (4, Operator::ContainsText),
                 "or" => (0, Operator::Or),
                 "and" => (1, Operator::And),
                 "eq" => (2, Compare(CompareOp::Equal)),
@@ -471,6 +477,9 @@ impl<'a, 'v> Parser<'a, 'v> {
         if let Some(value) = self.parameter(token, name)? {
             return Ok(value);
         }
+        if name == "now" {
+            return Ok(Expr::Call { function: Function::TwigNow, arguments: Vec::new() });
+        }
         Err(self.undeclared_variable(token, name))
     }
 
@@ -520,6 +529,8 @@ impl<'a, 'v> Parser<'a, 'v> {
         if matches!(function, Function::Matches | Function::Tokenize | Function::Replace) {
             self.compile_pattern(function, &mut arguments, name)?;
         }
+        self.compile_words(function, &mut arguments, name)?;
+        self.check_hours(function, &arguments, name)?;
         self.typed_call(function, arguments, name)
     }
 

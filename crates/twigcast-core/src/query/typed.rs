@@ -68,6 +68,8 @@ impl Function {
     /// Returns the type that the function converts to.
     pub fn cast(self) -> Option<CastType> {
         match (self, self.result_type()) {
+            // It reads no text.
+            (Self::TwigNow, _) => None,
             (Self::XsDouble | Self::XsDecimal | Self::XsInteger, _) => Some(CastType::Double),
             (_, ExprType::Temporal(kind)) => Some(CastType::Temporal(kind)),
             (Self::TwigVersion, _) => Some(CastType::Version),

@@ -178,7 +178,12 @@ impl Parser<'_, '_> {
                 _ => (left, right),
             },
             Operator::Arithmetic(_) => (self.as_double(left), self.as_double(right)),
-            Operator::Or | Operator::And | Operator::Join | Operator::Range | Operator::NodeOrder(_) => (left, right),
+            Operator::Or
+            | Operator::And
+            | Operator::Join
+            | Operator::Range
+            | Operator::NodeOrder(_)
+            | Operator::ContainsText => (left, right),
         }
     }
 
@@ -258,6 +263,7 @@ impl Parser<'_, '_> {
             let is_taken = match (kind, function) {
                 (_, Function::Boolean | Function::Not) => true,
                 (ExprType::Temporal(_), Function::String | Function::Concat) => true,
+                (ExprType::Temporal(TemporalType::DateTime), Function::TimeWithin) => true,
                 (ExprType::Temporal(kind), _) => {
                     of_component.is_some_and(|of| of == kind)
                         || matches!(function.cast(), Some(CastType::Temporal(to)) if converts(kind, to))

@@ -138,6 +138,7 @@ fn spell(expr: &Expr, out: &mut Vec<u8>) {
         | Expr::Number(_)
         | Expr::Literal(_)
         | Expr::Pattern(_)
+        | Expr::Selection(_)
         | Expr::Typed(_) => {
             out.extend_from_slice(format!("{expr:?}").as_bytes());
         }

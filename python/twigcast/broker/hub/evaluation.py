@@ -7,6 +7,7 @@ name subscriptions, not slots, and the revision of the population that they were
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -60,6 +61,8 @@ class EvaluatedMessage(NamedTuple):
     form: StoredForm | None
     """``None`` for a rejected message."""
     evaluation: Evaluation
+    received: float
+    """When it came, as it is stored: the time that the evaluation was for."""
 
 
 @dataclass(eq=False)
@@ -90,21 +93,23 @@ Item = tuple[EvaluatedOperation, int]
 
 def evaluate(items: Sequence[Item], population: TenantPopulation, limits: Limits) -> list[EvaluatedMessage]:
     """Evaluates messages of one tenant together."""
-    revision = population.revision
+    revision, received = population.revision, time.time()
     results: list[EvaluatedMessage | None] = [None] * len(items)
     bodies: list[tuple[int, PreparedMessage]] = []
     for position, (operation, index) in enumerate(items):
         message = operation.prepared(index, population, limits)
         if message is None:
-            results[position] = EvaluatedMessage(None, None, Evaluation(revision))
+            results[position] = EvaluatedMessage(None, None, Evaluation(revision), received)
         elif message.error is not None:
-            results[position] = EvaluatedMessage(message.submission, None, Evaluation(revision, error=message.error))
+            answer = Evaluation(revision, error=message.error)
+            results[position] = EvaluatedMessage(message.submission, None, answer, received)
         else:
             bodies.append((position, message))
-    answers = population.evaluate([m.sent for _, m in bodies], [m.submission.source for _, m in bodies])
+    sources = [m.submission.source for _, m in bodies]
+    answers = population.evaluate([m.sent for _, m in bodies], sources, received)
     for (position, message), answer in zip(bodies, answers, strict=True):
         form = None if answer.error is not None else message.form
-        results[position] = EvaluatedMessage(message.submission, form, answer)
+        results[position] = EvaluatedMessage(message.submission, form, answer, received)
     return [result for result in results if result is not None]
 
 

@@ -189,7 +189,7 @@ class ExternalQueryRunner:
         return last
 
     def _evaluate(self, message: StoredMessage) -> None:
-        (outcome,) = self._population.match([message.with_ids])
+        (outcome,) = self._population.match([message.with_ids], [message.received])
         reasons = [failure.reason for failure in outcome.undecided]
         if outcome.error is not None:
             reasons.append(str(outcome.error))

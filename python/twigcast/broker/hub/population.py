@@ -26,6 +26,7 @@ from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
+from twigcast.publication import microseconds_of
 from twigcast.registration import ENGINE_DIALECTS, Dialect, Params
 from twigcast.registration import Subscription as Query
 
@@ -298,21 +299,28 @@ class TenantPopulation:
         answer = self.session.engine.match_stream(stream, dictionary)
         return bool(len(answer) or answer.undecided)
 
-    def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
-        """Matches messages against the active subscriptions; the outcomes include payloads."""
+    def match(self, bodies: Sequence[bytes], received: Sequence[float]) -> list[MatchOutcome]:
+        """Matches messages against the active subscriptions; the outcomes include payloads.
+
+        ``received`` says of each when it came, which is ``$now`` to queries: so a replay has the same answer.
+        """
         outcomes = [MatchOutcome()] * len(bodies)
-        for part in self.session.match_batch(MessageBuffers.of(bodies), deliver=True, naming="slots"):
+        buffers, published = MessageBuffers.of(bodies), [microseconds_of(seconds) for seconds in received]
+        for part in self.session.match_batch(buffers, deliver=True, naming="slots", published=published):
             for row, outcome in zip(part.rows, _outcomes(part), strict=True):
                 outcomes[row] = outcome
         return outcomes
 
-    def evaluate(self, bodies: Sequence[bytes], sources: Sequence[str]) -> list[Evaluation]:
-        """Matches messages, each of a source, in any thread; the evaluations are all of one revision."""
+    def evaluate(self, bodies: Sequence[bytes], sources: Sequence[str], received: float) -> list[Evaluation]:
+        """Matches messages, each of a source, in any thread; the evaluations are all of one revision.
+
+        They were received at one time, which is ``$now`` to queries.
+        """
         if not bodies:
             return []
         while True:
             revision = self.revision
-            outcomes = self.match(bodies)
+            outcomes = self.match(bodies, [received] * len(bodies))
             with self._changing:
                 if self.revision == revision:
                     return [self._evaluation(o, s) for o, s in zip(outcomes, sources, strict=True)]

@@ -95,7 +95,9 @@ class PublishRun:
 
     def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup, owners: Sequence[int] = ()) -> None:
         self._evaluated = [
-            (submission, form, evaluation) for submission, form, evaluation in messages if submission is not None
+            (message.submission, message.form, message.evaluation, message.received)
+            for message in messages
+            if message.submission is not None
         ]
         self._owners = owners
         self._group = group
@@ -108,12 +110,12 @@ class PublishRun:
 
     def run(self) -> tuple[list[PublishOutcome | None], dict[int, QueueFull]]:
         """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
-        named = [submission for submission, _, _ in self._evaluated if submission.message_id is not None]
+        named = [submission for submission, *_ in self._evaluated if submission.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
         here: dict[Name, StoredMessage] = {}
         results: list[PublishOutcome | None] = []
         refusals = self._refusals(existing)
-        for position, (submission, form, evaluation) in enumerate(self._evaluated):
+        for position, (submission, form, evaluation, received) in enumerate(self._evaluated):
             if refusals and self._owners[position] in refusals:
                 results.append(None)
                 continue
@@ -125,7 +127,7 @@ class PublishRun:
                 results.append(self._reject(submission, evaluation.error))
                 continue
             assert form is not None, "it was not rejected"
-            accepted = self._accept(submission, form, evaluation)
+            accepted = self._accept(submission, form, evaluation, received)
             if submission.message_id is not None and accepted.seq:
                 here[name] = self._messages[-1]
             results.append(accepted)
@@ -135,7 +137,7 @@ class PublishRun:
     def _refusals(self, existing: Container[Name]) -> dict[int, QueueFull]:
         """Returns the operations with a message for a subscriber for which too much waits, each with its refusal."""
         refusals: dict[int, QueueFull] = {}
-        for position, (submission, _, evaluation) in enumerate(self._evaluated):
+        for position, (submission, _, evaluation, _) in enumerate(self._evaluated):
             refusal = refusal_of(self._group, submission.tenant_id, evaluation)
             if refusal is not None and _name(submission) not in existing:
                 refusals.setdefault(self._owners[position], refusal)
@@ -178,12 +180,14 @@ class PublishRun:
             column=error.column,
         )
 
-    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation) -> Accepted:
+    def _accept(
+        self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float
+    ) -> Accepted:
         seq = self._seq
         self._seq += 1
         message_id = submission.message_id or uuid.uuid4().hex
         matches = len(evaluation.numbers)
-        about = seq, submission.tenant_id, submission.source, message_id, self._group.now
+        about = seq, submission.tenant_id, submission.source, message_id, received
         message = StoredMessage(*about, form.xml, matches, form.id_types, self._digest(submission))
         self._messages.append(message)
         if matches:

@@ -327,7 +327,8 @@ class _Matcher:
         return result
 
     def _match(self, messages: Sequence[StoredMessage], result: _Chunk) -> None:
-        outcomes = self._population.match([message.with_ids for message in messages])
+        received = [message.received for message in messages]
+        outcomes = self._population.match([message.with_ids for message in messages], received)
         now = time.time()
         for message, outcome in zip(messages, outcomes, strict=True):
             reasons = [failure.reason for failure in outcome.undecided]

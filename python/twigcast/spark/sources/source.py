@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType, StructType, TimestampNTZType, TimestampType
 
 from twigcast.errors import SourceError
 from twigcast.limits import Limits
@@ -137,6 +137,10 @@ def check_message_columns(messages: DataFrame, name: str, columns: MessageColumn
     if not isinstance(types[columns.xml], StringType | BinaryType):
         found = types[columns.xml].simpleString()
         raise SourceError(name, f"the column {columns.xml} must be string or binary, not {found}")
+    published = columns.published
+    if published is not None and not isinstance(types.get(published), TimestampType | TimestampNTZType):
+        found = types[published].simpleString() if published in types else "missing"
+        raise SourceError(name, f"the column {published} must be timestamp, not {found}")
     if isinstance(types.get(columns.problem), StringType):
         return columns
     return replace(columns, problem="")

@@ -95,7 +95,10 @@ impl<'a> MessageRun<'a, '_> {
                     TextMatch::Equal => self.equalities_of(record),
                     TextMatch::Contain => self.substrings_of(record)?,
                 };
-                Ok(self.values.tests(satisfied).iter().any(|test| tests.binary_search(test).is_ok()))
+                let satisfied = self.values.tests(satisfied);
+                let (few, many) =
+                    if tests.len() < satisfied.len() { (&**tests, satisfied) } else { (satisfied, &**tests) };
+                Ok(few.iter().any(|test| many.binary_search(test).is_ok()))
             }
             SharedCondition::Child(test, operand) => {
                 let document = self.message.document;

@@ -265,7 +265,15 @@ impl<'a> MessageRun<'a, '_> {
         let shared = &self.query_index.shared;
         tests.extend(all_texts[span(texts)].iter().filter_map(|text| shared.equality(operand, text)));
         tests[start..].sort_unstable();
-        let end = tests.len();
+        // Of words, many come again and again.
+        let mut end = start;
+        for index in start..tests.len() {
+            if end == start || tests[end - 1] != tests[index] {
+                tests[end] = tests[index];
+                end += 1;
+            }
+        }
+        tests.truncate(end);
         self.values.records[record.0 as usize].equalities = Some((start as u32, end as u32));
         start..end
     }

@@ -22,7 +22,7 @@ pub use arithmetic::Component;
 use calendar::Date;
 
 /// Ticks of a second, a minute and so on.
-const SECOND: i64 = 10_000_000;
+pub(crate) const SECOND: i64 = 10_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
@@ -95,6 +95,20 @@ impl Temporal {
     /// Returns a value of UTC, or a duration, by its number.
     pub fn of_number(kind: TemporalType, number: i64) -> Option<Self> {
         Self::new(kind, number, (!kind.is_duration()).then_some(0))
+    }
+
+    /// Returns the number of a date and time that is so many microseconds after 1970.
+    pub fn number_of_microseconds(microseconds: i64) -> i64 {
+        microseconds.saturating_mul(SECOND / 1_000_000)
+    }
+
+    /// Returns the number of the present date and time, by the clock of this machine.
+    pub fn present() -> i64 {
+        let ticks = |duration: std::time::Duration| i64::try_from(duration.as_nanos() / 100).unwrap_or(NUMBER_MAX);
+        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            Ok(since) => ticks(since),
+            Err(before) => -ticks(before.duration()),
+        }
     }
 
     /// Returns its type.
