@@ -20,7 +20,7 @@ fn lift(expr: &mut Expr) -> bool {
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => lift(left) | lift(right),
         Expr::Negate(operand) => lift(operand),
         Expr::Map { nodes, value } => lift(nodes) | lift(value),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => false,
+        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => false,
         Expr::Path(path) => {
             let in_start = match &mut path.start {
                 PathStart::Filter { primary, predicates } => lift(primary) | lift_all(predicates),
@@ -79,7 +79,7 @@ fn of_attribute(condition: &mut Expr, attribute: &Step) -> bool {
         }
         Expr::Negate(operand) => of_attribute(operand, attribute),
         Expr::Map { nodes, value } => !uses_position(value) && of_attribute(nodes, attribute),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Typed(_) => true,
+        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => true,
         Expr::Path(Path { start: PathStart::Context, steps }) => {
             let is_itself = matches!(steps.as_slice(), [Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates }]
                 if predicates.is_empty());
