@@ -6,7 +6,7 @@ import random
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
-import snowballstemmer
+import snowballstemmer  # type: ignore[import-untyped]
 
 from tests.full_text_model import Selection, Stem, Text, generated, holds, numbered, words
 from tests.seeds import printed_seed

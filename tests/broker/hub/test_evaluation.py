@@ -39,12 +39,14 @@ def hold(monkeypatch: pytest.MonkeyPatch) -> Held:
     held = Held()
     evaluate = TenantPopulation.evaluate
 
-    def waiting(self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str]) -> list[Evaluation]:
+    def waiting(
+        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float
+    ) -> list[Evaluation]:
         for body in bodies:
             if body in held:
                 held.waiting.add(body)
                 assert held[body].wait(30)
-        return evaluate(self, bodies, sources)
+        return evaluate(self, bodies, sources, received)
 
     monkeypatch.setattr(TenantPopulation, "evaluate", waiting)
     return held
@@ -132,10 +134,12 @@ def test_random_delays_of_evaluation_change_neither_order_nor_answers(
     delays = random.Random(seed + 1)
     evaluate = TenantPopulation.evaluate
 
-    def delayed(self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str]) -> list[Evaluation]:
+    def delayed(
+        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float
+    ) -> list[Evaluation]:
         before, after = (delays.choice([0.0, 0.0, 0.002]) for _ in range(2))
         time.sleep(before)
-        results = evaluate(self, bodies, sources)
+        results = evaluate(self, bodies, sources, received)
         time.sleep(after)
         return results
 

@@ -14,6 +14,7 @@ use twigcast_core::snapshot;
 use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
 use twigcast_core::stream::encode::{NameEncoding, encode};
+use twigcast_core::util::temporal::Temporal;
 use twigcast_core::vocabulary::Vocabulary;
 
 use super::cases::CaseQuery;
@@ -224,6 +225,8 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
     };
     let mut document = Document::default();
     Scanner::new().scan(message, &vocabulary, &limits, ScanOptions::ALL, &mut document)?;
+    let published = Some(Temporal::present());
+    document.published = published;
     let truth = |source: &[u8], document: &Document| {
         let evaluator = Evaluator::new(Message { source, document }, &vocabulary, &[]);
         evaluator.boolean(&expr, Context::DOCUMENT).expect("no budget")
@@ -244,6 +247,7 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
             };
             let mut reader = decoder.open(&stream, reading, &mut again)?;
             while !reader.read(1)? {}
+            again.published = published;
             truth(decoder.source(), &again)
         }
     }))

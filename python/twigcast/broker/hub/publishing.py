@@ -180,9 +180,7 @@ class PublishRun:
             column=error.column,
         )
 
-    def _accept(
-        self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float
-    ) -> Accepted:
+    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float) -> Accepted:
         seq = self._seq
         self._seq += 1
         message_id = submission.message_id or uuid.uuid4().hex

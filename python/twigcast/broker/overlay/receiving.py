@@ -27,7 +27,7 @@ from twigcast.broker.hub.evaluation import (
 )
 from twigcast.broker.hub.population import Evaluation, TenantPopulation
 from twigcast.broker.hub.publishing import Name, PublishRun
-from twigcast.broker.model import Accepted, Origin, Submission, Tenant
+from twigcast.broker.model import Accepted, Origin, StoredMessage, Submission, Tenant
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.limits import Limits
 from twigcast.overlay.errors import WireError
@@ -146,7 +146,7 @@ class _Reception(PublishRun):
         self.counts.refused += 1
         return super()._reject(submission, error)
 
-    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation) -> Accepted:
+    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float) -> Accepted:
         assert isinstance(submission, _Received)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
@@ -156,7 +156,7 @@ class _Reception(PublishRun):
         if not (evaluation.numbers or evaluation.undecided or has_external_queries or population.draining):
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
-        accepted = super()._accept(submission, form, evaluation)
+        accepted = super()._accept(submission, form, evaluation, received)
         self._origins.append((accepted.seq, submission.origin))
         self.counts.stored += 1
         return accepted
