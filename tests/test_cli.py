@@ -443,7 +443,7 @@ def test_undeclared_prefixes_are_advised_on_in_options(desk: Path) -> None:
     for arguments in (["check", "//cap:info"], ["match", "-s", "undeclared.jsonl", "inbox"]):
         ran = twigcast(*arguments, cwd=desk)
         assert ran.status == 2
-        assert "declare it, as in -n cap=URI, or write *:name" in ran.err
+        assert "declare it, as in -n cap=urn:oasis:names:tc:emergency:cap:1.2, or write *:name" in ran.err
         assert "namespaces=" not in ran.err
     ran = twigcast("check", "declare namespace x = 'urn:x'; for $a in /b return $a", cwd=desk)
     assert "as in -n p=URI" in ran.err

@@ -380,6 +380,7 @@ def as_json(value: object) -> str:
 
 _IN_PYTHON: Final = [
     (re.compile(r'namespaces=\{"([^"]*)": "urn:\.\.\."\}'), r"-n \1=URI"),
+    (re.compile(r'namespaces=\{"([^"]*)": "([^"]*)"\}'), r"-n \1=\2"),
     (re.compile(r'as in params=\{("[^"]*": "\.\.\.")\}'), r'in a file of subscriptions (-s), as in "params": {\1}'),
     (re.compile(r"limits=Limits\((\w+)=\.\.\.\)"), r"--limit \1=NUMBER"),
     (re.compile(r"""\b(dialect|numbers)=(["'])([\w:]+)\2"""), r"--\1 \3"),

@@ -93,6 +93,9 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("GET", "/tenants"): "operator",
     ("POST", "/tenants"): "operator",
     ("PATCH", "/tenants/{name}"): "operator",
+    ("DELETE", "/tenants/{name}"): "operator",
+    ("GET", "/clock"): "operator",
+    ("POST", "/clock/confirm"): "operator",
     ("GET", "/metrics"): "operator",
 }
 

@@ -33,7 +33,7 @@ const ENTRY_BYTES: usize = 16;
 type EvalCacheKey<'p> = (&'p Path, NodeId);
 
 /// The least and the greatest number of a node-set, and whether it has a value that is none.
-pub(super) type KnownEnds = (Option<(f64, f64)>, bool);
+pub(super) type Extremes = (Option<(f64, f64)>, bool);
 
 /// Remembered answers.
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(super) struct EvalCache {
     existence: FxHashMap<(*const Path, NodeId), bool>,
     /// Distinct string-values, smallest and largest number of such node-sets.
     strings: FxHashMap<(*const Path, NodeId), Rc<StringValues>>,
-    extremes: FxHashMap<(*const Path, NodeId), KnownEnds>,
+    extremes: FxHashMap<(*const Path, NodeId), Extremes>,
     /// The children that a step with positions selects, by parent.
     children: FxHashMap<(*const Step, NodeId), Rc<[NodeRef]>>,
     /// All tree nodes that a step inside a predicate can select: in the message or, for siblings, below one parent.
@@ -136,11 +136,11 @@ impl EvalCache {
         }
     }
 
-    pub(super) fn extremes(&self, (path, anchor): EvalCacheKey<'_>) -> Option<KnownEnds> {
+    pub(super) fn extremes(&self, (path, anchor): EvalCacheKey<'_>) -> Option<Extremes> {
         self.extremes.get(&(std::ptr::from_ref(path), anchor)).copied()
     }
 
-    pub(super) fn keep_extremes(&mut self, (path, anchor): EvalCacheKey<'_>, extremes: KnownEnds) {
+    pub(super) fn keep_extremes(&mut self, (path, anchor): EvalCacheKey<'_>, extremes: Extremes) {
         if self.admit(1) {
             self.extremes.insert((path, anchor), extremes);
         }
