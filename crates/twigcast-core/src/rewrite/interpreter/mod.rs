@@ -216,10 +216,11 @@ impl<'a> Interpreter<'a> {
             Instruction::Element(element) => self.element(element),
             Instruction::ComputedElement(element) => self.computed_element(element),
             Instruction::Attribute(attribute) => self.computed_attribute(attribute),
-            Instruction::Text(op) => {
-                let text = self.text_of_items(op)?;
-                self.markup.push_text_node(&text)
-            }
+            Instruction::Text(op) => match self.text_of_items(op)? {
+                Some(text) => self.markup.push_text_node(&text),
+                // Of nothing no node is made, not even an empty one, which would stand between values.
+                None => Ok(()),
+            },
             Instruction::Markup(markup) => {
                 self.markup.begin_content()?;
                 self.markup.output.push(markup)
@@ -286,7 +287,7 @@ impl<'a> Interpreter<'a> {
             AttributeName::Computed(name) => Cow::Owned(self.computed_name(name)?),
         };
         let value = match &attribute.value {
-            Some(value) => self.text_of_items(value)?,
+            Some(value) => self.text_of_items(value)?.unwrap_or_default(),
             None => String::new(),
         };
         self.markup.construct_attribute(name, &attribute.namespace, &value)
@@ -305,8 +306,8 @@ impl<'a> Interpreter<'a> {
         if is_name(name) && name != "xmlns" { Ok(name.to_owned()) } else { Err(ExtractError::NoName { value: text }) }
     }
 
-    /// Returns the values of items, separated by spaces.
-    fn text_of_items(&mut self, op: &'a Instruction) -> Result<String, ExtractError> {
+    /// Returns the values of items, separated by spaces; `None` if there are none.
+    fn text_of_items(&mut self, op: &'a Instruction) -> Result<Option<String>, ExtractError> {
         let mut text: Option<String> = None;
         self.values(op, &mut |_, value| {
             match &mut text {
@@ -318,7 +319,7 @@ impl<'a> Interpreter<'a> {
             }
             Ok(())
         })?;
-        Ok(text.unwrap_or_default())
+        Ok(text)
     }
 
     /// Calls back with the value of each item.
