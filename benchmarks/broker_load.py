@@ -87,7 +87,7 @@ def read(address: str, token: str, subscribers: list[str]) -> None:
             if key.data is None:
                 if not sys.stdin.readline():
                     return
-                print(json.dumps(_told(ages)), flush=True)
+                print(json.dumps(_latencies(ages)), flush=True)
                 ages = []
             elif (some := key.data.ages()) is None:
                 selector.unregister(key.fileobj)
@@ -95,7 +95,7 @@ def read(address: str, token: str, subscribers: list[str]) -> None:
                 ages += some
 
 
-def _told(ages: list[float]) -> dict[str, float]:
+def _latencies(ages: list[float]) -> dict[str, float]:
     ages.sort()
     if not ages:
         return {"count": 0}
@@ -213,8 +213,8 @@ def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[s
     wrong = {s.decode(): n for p in publishers for s, n in p.statuses.items() if s not in {b"200", b"201"}}
     if wrong:
         raise SystemExit(f"some were not accepted: {wrong}")
-    told = _told([age for publisher in publishers for age in publisher.ages])
-    return {**told, "accepted": answered * load.batch, "seconds": seconds, "sent": sent * load.batch}
+    latencies = _latencies([age for publisher in publishers for age in publisher.ages])
+    return {**latencies, "accepted": answered * load.batch, "seconds": seconds, "sent": sent * load.batch}
 
 
 def main() -> None:

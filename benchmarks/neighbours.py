@@ -74,17 +74,17 @@ def _run(served: Served, tokens: Mapping[str, str], other: str | None, message: 
         beside = _publisher(served, tokens[other], [message], load)
         time.sleep(0.5)
     mine = _publisher(served, tokens["good"], orders, Load(16, seconds, rate=GOOD_RATE))
-    told: dict[str, float] = json.loads(mine.hear())
+    measured: dict[str, float] = json.loads(mine.hear())
     mine.end()
     theirs: dict[str, float] = {}
     if beside is not None:
         theirs = json.loads(beside.hear())
         beside.end()
     return {
-        "good_per_s": told["accepted"] / told["seconds"],
-        "p50_ms": told["p50_ms"],
-        "p99_ms": told["p99_ms"],
-        "max_ms": told["max_ms"],
+        "good_per_s": measured["accepted"] / measured["seconds"],
+        "p50_ms": measured["p50_ms"],
+        "p99_ms": measured["p99_ms"],
+        "max_ms": measured["max_ms"],
         "other_per_s": theirs["accepted"] / theirs["seconds"] if theirs else None,
     }
 

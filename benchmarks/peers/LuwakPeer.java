@@ -1,6 +1,4 @@
 import java.io.ByteArrayInputStream;
-import java.util.ArrayList;
-import java.util.List;
 import javax.xml.stream.XMLInputFactory;
 import javax.xml.stream.XMLStreamConstants;
 import javax.xml.stream.XMLStreamReader;
@@ -8,44 +6,20 @@ import org.apache.lucene.analysis.Analyzer;
 import org.apache.lucene.analysis.core.KeywordAnalyzer;
 import org.apache.lucene.analysis.core.WhitespaceAnalyzer;
 import uk.co.flax.luwak.InputDocument;
-import uk.co.flax.luwak.Monitor;
-import uk.co.flax.luwak.MonitorQuery;
-import uk.co.flax.luwak.matchers.SimpleMatcher;
-import uk.co.flax.luwak.presearcher.MultipassTermFilteredPresearcher;
-import uk.co.flax.luwak.queryparsers.LuceneQueryParser;
 
 /** Luwak, which became Lucene's monitor: XML read by StAX into fields, Lucene queries. */
-public final class LuwakPeer extends Peer {
+public final class LuwakPeer extends Luwak {
     private static final Analyzer WHOLE = new KeywordAnalyzer();
     private static final Analyzer WORDS = new WhitespaceAnalyzer();
 
     private final XMLInputFactory factory = XMLInputFactory.newInstance();
-    private final Monitor monitor;
 
     private LuwakPeer() throws Exception {
-        monitor = new Monitor(new LuceneQueryParser("value", WHOLE), new MultipassTermFilteredPresearcher(4, 0.0f));
+        super("value", WHOLE, 4);
     }
 
     @Override
-    void add(List<String> rules) throws Exception {
-        List<MonitorQuery> queries = new ArrayList<>();
-        for (int number = 0; number < rules.size(); number++) {
-            queries.add(new MonitorQuery(Integer.toString(number), rules.get(number)));
-        }
-        monitor.update(queries);
-    }
-
-    @Override
-    int matches(byte[] event) throws Exception {
-        return monitor.match(document(event), SimpleMatcher.FACTORY).getMatchCount("event");
-    }
-
-    @Override
-    void close() throws Exception {
-        monitor.close();
-    }
-
-    private InputDocument document(byte[] event) throws Exception {
+    InputDocument document(byte[] event) throws Exception {
         InputDocument.Builder document = InputDocument.builder("event");
         XMLStreamReader reader = factory.createXMLStreamReader(new ByteArrayInputStream(event));
         StringBuilder text = new StringBuilder();
