@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -135,7 +136,7 @@ def _start(
     return writer.trigger(processingTime=f"{milliseconds} milliseconds").start()
 
 
-def _wait_for(query: StreamingQuery, batches: "_MicroBatches | FrameBatches", stopping: threading.Event) -> None:
+def _wait_for(query: StreamingQuery, batches: "_Batches", stopping: threading.Event) -> None:
     try:
         while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
             pass
@@ -147,64 +148,11 @@ def _wait_for(query: StreamingQuery, batches: "_MicroBatches | FrameBatches", st
         query.stop()
 
 
-class FrameBatches:
-    """The micro-batches of a stream whose answers Spark writes.
+class _Batches(ABC):
+    """The micro-batches of a stream."""
 
-    Only the first one after a start may have been written before: Spark begins the next only after it has noted that
-    one is done.
-    """
-
-    def __init__(self, feed: PopulationFeed, sink: FrameSink, reporter: ProgressReporter, *, nodes: bool) -> None:
+    def __init__(self, feed: PopulationFeed, reporter: ProgressReporter, *, nodes: bool) -> None:
         self._feed = feed
-        self._sink = sink
-        self._reporter = reporter
-        self._nodes = nodes
-        self._query: Future[StreamingQuery] = Future()
-        self._is_first = True
-        self.totals = Summary()
-        self.failure: TwigcastError | None = None
-
-    @property
-    def query(self) -> StreamingQuery:
-        """The query of Spark, once it has been started."""
-        return self._query.result(_START_SECONDS)
-
-    def started(self, query: StreamingQuery) -> None:
-        """Receives the query."""
-        self._query.set_result(query)
-
-    def run(self, messages: DataFrame, batch: int) -> None:
-        """Processes one micro-batch."""
-        try:
-            self._run(messages, batch)
-        except TwigcastError as error:
-            self.failure = error  # Spark would pass it on as text only
-            raise
-
-    def _run(self, messages: DataFrame, batch: int) -> None:
-        began = time.monotonic()
-        origin = RowOrigin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
-        snapshot = self._feed.refresh()
-        with spark_errors():
-            report = run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)
-        self._is_first = False
-        seconds = time.monotonic() - began
-        self.totals = self.totals.plus([report], seconds, snapshot.subscriptions, snapshot.refused)
-        counts = ", ".join(
-            f"{getattr(report, name):,} {name}" for name in ("messages", "matches", "deliveries", "rejected")
-        )
-        self._reporter.say(f"batch {batch}: {counts}, {seconds:.1f} s")
-
-
-class _MicroBatches:
-    """The micro-batches of a stream. After a kill, Spark may request one that has run already."""
-
-    def __init__(
-        self, feed: PopulationFeed, sink: Sink, checkpoint: Path, reporter: ProgressReporter, *, nodes: bool
-    ) -> None:
-        self._feed = feed
-        self._sink = sink
-        self._checkpoint = checkpoint
         self._reporter = reporter
         self._nodes = nodes
         self.failure: TwigcastError | None = None
@@ -216,6 +164,59 @@ class _MicroBatches:
         except TwigcastError as error:
             self.failure = error  # Spark would pass it on as text only
             raise
+
+    @abstractmethod
+    def _run(self, messages: DataFrame, batch: int) -> None: ...
+
+    def _say(self, batch: int, count_of: Callable[[str], int], seconds: float) -> None:
+        counts = ", ".join(f"{count_of(name):,} {name}" for name in ("messages", "matches", "deliveries", "rejected"))
+        self._reporter.say(f"batch {batch}: {counts}, {seconds:.1f} s")
+
+
+class FrameBatches(_Batches):
+    """The micro-batches of a stream whose answers Spark writes.
+
+    Only the first one after a start may have been written before: Spark begins the next only after it has noted that
+    one is done.
+    """
+
+    def __init__(self, feed: PopulationFeed, sink: FrameSink, reporter: ProgressReporter, *, nodes: bool) -> None:
+        super().__init__(feed, reporter, nodes=nodes)
+        self._sink = sink
+        self._query: Future[StreamingQuery] = Future()
+        self._is_first = True
+        self.totals = Summary()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """The query of Spark, once it has been started."""
+        return self._query.result(_START_SECONDS)
+
+    def started(self, query: StreamingQuery) -> None:
+        """Receives the query."""
+        self._query.set_result(query)
+
+    def _run(self, messages: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        origin = RowOrigin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
+        snapshot = self._feed.refresh()
+        with spark_errors():
+            report = run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)
+        self._is_first = False
+        seconds = time.monotonic() - began
+        self.totals = self.totals.plus([report], seconds, snapshot.subscriptions, snapshot.refused)
+        self._say(batch, lambda name: getattr(report, name), seconds)
+
+
+class _MicroBatches(_Batches):
+    """The micro-batches of a stream. After a kill, Spark may request one that has run already."""
+
+    def __init__(
+        self, feed: PopulationFeed, sink: Sink, checkpoint: Path, reporter: ProgressReporter, *, nodes: bool
+    ) -> None:
+        super().__init__(feed, reporter, nodes=nodes)
+        self._sink = sink
+        self._checkpoint = checkpoint
 
     def _run(self, messages: DataFrame, batch: int) -> None:
         stream = _stream_id(self._checkpoint)
@@ -234,11 +235,7 @@ class _MicroBatches:
         before = Summary() if last is None else last.totals
         totals = before.plus(reports, seconds, snapshot.subscriptions, snapshot.refused)
         self._sink.append(staging, reports, StreamCommit(batch, stream, totals))
-        counts = ", ".join(
-            f"{getattr(totals, name) - getattr(before, name):,} {name}"
-            for name in ("messages", "matches", "deliveries", "rejected")
-        )
-        self._reporter.say(f"batch {batch}: {counts}, {seconds:.1f} s")
+        self._say(batch, lambda name: getattr(totals, name) - getattr(before, name), seconds)
 
 
 def _stream_id(checkpoint: Path) -> str | None:
