@@ -18,9 +18,14 @@ def is_fixed() -> bool:
     return VARIABLE in os.environ
 
 
+def seed_or(usual: int) -> int:
+    """Returns the seed that is set, or else the one that a test takes in each run."""
+    return int(os.environ.get(VARIABLE, usual))
+
+
 def printed_seed() -> int:
     """Returns the seed that is set, or else a new one, and prints it: pytest shows it if the test fails."""
     # Not `random` itself: Hypothesis, and tests, may have seeded it.
-    seed = int(os.environ[VARIABLE]) if is_fixed() else random.SystemRandom().randrange(1 << 32)
+    seed = seed_or(random.SystemRandom().randrange(1 << 32))
     print(f"{VARIABLE}={seed}")
     return seed

@@ -19,11 +19,12 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
+from tests.seeds import seed_or
 from twigcast import Limits, SubscriptionSet
 from twigcast.engine.arrow import keys_of_groups
 from twigcast.errors import QueryWarning
 
-SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
+SEED = seed_or(20_260_101)
 ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 10
 NAMESPACES = {"p": "urn:x"}
 CONDITIONS = ["[@n = '{}']", "[@n]", "[b]", "[b/c and @n]", "[. = 'x']", "[not(@n)]"]

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
+from tests.seeds import seed_or
 from twigcast import Limits, SubscriptionSet
 
-SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
+SEED = seed_or(20_260_101)
 TRIALS = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 4
 CHANGES = 30
 NAMES = ["a", "b", "c", "d", "e", "f"]

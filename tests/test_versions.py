@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seed_or
 from twigcast import Limits, SubscriptionSet
 from twigcast.errors import UnknownKey
 
-SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
+SEED = seed_or(20_260_101)
 VALUES = 12
 KEYS = 60
 ROUNDS = 40

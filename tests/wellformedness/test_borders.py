@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
+from tests.seeds import seed_or
+
+SEED = seed_or(20_260_101)
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 TAGS = 200_000 if THOROUGH else 3_000
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
+from tests.seeds import seed_or
+
+SEED = seed_or(20_260_101)
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 MUTANTS = 40_000 if THOROUGH else 4_000
 REAL_FILE_BYTES_MAX = 1 << 30 if THOROUGH else 40_000

@@ -20,6 +20,7 @@ import trustme
 
 from tests.overlay.onyx.network.network_fakes import certificates
 from tests.overlay.onyx.network.processes import PATIENCE, BrokerProcess, Proxy, running, wait
+from tests.seeds import seed_or
 from tests.services.postgresql import PostgresqlServer
 
 pytestmark = pytest.mark.slow
@@ -137,7 +138,7 @@ def test_everything_arrives_where_it_is_wanted(joined: list[BrokerProcess]) -> N
 
 def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> None:
     """Brokers are killed at random moments under load, and started again."""
-    seed = int(os.environ.get("TWIGCAST_TEST_SEED", "1"))
+    seed = seed_or(1)
     print(f"seed {seed}")
     chance = random.Random(seed)
     brokers = chain(tmp_path, urls)
