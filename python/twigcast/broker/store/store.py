@@ -63,8 +63,7 @@ class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, Administration
         """Removes old messages that nobody waits for, and what deleted subscriptions left behind."""
         self.save_marks()
         self.remove_leftovers(10 * limit)
-        bounds = {"before": before, "bytes_max": bytes_max, "limit": limit, "at": at}
-        return super().expire_settled(**bounds, up_to=up_to, after=after)  # type: ignore[arg-type]
+        return super().expire_settled(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to, after=after)
 
     def erase_some(self, tenant_id: int, limit: int, *, at: float) -> bool:
         """Removes some of what an erased tenant has stored, and at last the tenant; returns whether there may be more.
