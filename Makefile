@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv and leaves stamps there, so that a second run starts at once and offline.
 #
 #   make demo    a small feed against a thousand subscriptions, on local Spark
+#   make demo-alerts  an hour of alerts that change, through a broker and Spark: who is told what
 #   make test    all tests
 #   make test-fast  before each commit: tests without Spark, services and the lab, none over a second (TEST_SECONDS_MAX)
 #   make test-slow  the tests of the package that test-fast leaves out
@@ -11,6 +12,8 @@
 #   make docs    the documentation, into build/docs
 #   make man     the page on the command line as a manual page, build/man/twigcast.1
 #   make figures the published figures at small scale, and the report on them, into build/figures
+#   make wheel   a wheel for this machine, and an sdist, into dist/
+#   make dist-check  the wheel in empty environments, with each extra (PYTHONS='python3.11 python3.13': with several)
 #   make lock    renew requirements/*.txt (UPGRADE=--upgrade: to newer versions)
 #   make clean   remove what the targets made
 
@@ -22,7 +25,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow test-tables figures bench lint fuzz docs man lock clean
+.PHONY: help demo demo-alerts test test-fast test-slow test-tables figures bench lint fuzz docs man wheel dist-check lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,13 +59,17 @@ $(VENV)/.built: $(RUST_SOURCES) pyproject.toml $(VENV)/.run-installed
 demo: $(VENV)/.built
 	@$(BIN)/python -m twigcast.demo
 
+demo-alerts: $(VENV)/.built
+	@$(BIN)/python -m twigcast.demo.alerts
+
 # PostgreSQL and Chromium for the tests of the broker, Maven to fetch Kafka for those of the pipeline: looked for, and
 # installed where that is possible.
 $(VENV)/.services: tests/services/install.sh | $(BIN)/python
 	tests/services/install.sh
 	@touch $@
 
-# The fast tests in parallel, on slow machines too, then all others one after the other.
+# The fast tests in parallel, on slow machines too, then all others: those of generated input in parallel, and what starts
+# processes and services one after the other.
 test:
 	@$(MAKE) --no-print-directory test-fast TEST_SECONDS_MAX=30
 	@$(MAKE) --no-print-directory test-slow
@@ -76,7 +83,8 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	@tests/services/kafka.sh
-	$(BIN)/python -m pytest -m '$(SLOW)' $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses auto -m '$(SLOW)' tests/property $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m '$(SLOW)' --ignore tests/property $(PYTEST_FLAGS)
 
 # Apart from the others, since a second Spark is fetched for it.
 test-tables: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
@@ -110,6 +118,16 @@ man: $(VENV)/.built $(VENV)/.dev-installed
 figures: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/twigcast experiment run --scale small all --results build/figures
 	$(BIN)/twigcast experiment report --results build/figures --output build/figures/report.html
+
+wheel: $(VENV)/.run-installed
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --out dist
+	$(BIN)/maturin sdist --out dist
+
+PYTHONS ?= $(BIN)/python
+
+dist-check: $(VENV)/.run-installed
+	$(BIN)/python tests/packaging/check.py $(foreach python,$(PYTHONS),--python $(python)) $(DIST_CHECK_FLAGS)
 
 lock: build/lock/bin/uv
 	PATH="$(abspath build/lock/bin):$$PATH" requirements/update.sh $(UPGRADE)

@@ -24,7 +24,8 @@ from typing import IO, Any
 from benchmarks import rabbitmq
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
-from twigcast.broker.model import NewSubscription
+from twigcast.broker.delivery.channels import PullSettings
+from twigcast.broker.model import DeliverySettings, NewSubscription
 from twigcast.broker.store.store import open_store
 
 SUBSCRIBERS = 200
@@ -34,6 +35,9 @@ MATCHES = 10
 MESSAGE_BYTES = 4_096
 STREAMS_IDLE = 5_000
 ROUND_SECONDS = 10.0
+
+WORK = "<alert>" + "<para>Water is expected to rise.</para>" * 25 + "</alert>"
+"""A message of 1 KB for the workers of a shared queue."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -170,12 +174,12 @@ def measure_load(subscriptions: int, loads: dict[str, Load]) -> list[Row]:
             topics = subscriptions // MATCHES
             bodies = [message((n * 104_729) % topics) for n in range(500)]
             # What is learnt from the first messages is learnt.
-            _publish(served, bodies, Load(8, 2.0))
+            publish(served, bodies, Load(8, 2.0))
             for name, load in loads.items():
                 time.sleep(1.0)
                 readers.ask()
                 before = served.processor_seconds()
-                done = _publish(served, bodies, load)
+                done = publish(served, bodies, load)
                 used = served.processor_seconds() - before
                 rows.append(_row(name, subscriptions, done, used, _all_of(readers, done), served))
             readers.end()
@@ -197,7 +201,8 @@ def _all_of(readers: Helper, done: dict[str, float]) -> dict[str, float]:
     return {**first, "count": sum(part["count"] for part in parts), "late_s": delayed}
 
 
-def _publish(served: Served, bodies: list[str], load: Load) -> dict[str, float]:
+def publish(served: Served, bodies: list[str], load: Load) -> dict[str, float]:
+    """Publishes messages from a process of its own, and returns what it measured."""
     publisher = Helper("publish", served, bodies=bodies, load=vars(load))
     answer: dict[str, float] = json.loads(publisher.hear())
     publisher.end()
@@ -217,6 +222,36 @@ def _row(
         "broker_cpu_us_per_message": 1e6 * used / done["accepted"],
         "resident_mb": served.resident_mb(),
     }
+
+
+def measure_shared(count: int, cases: Sequence[tuple[int, int]]) -> list[Row]:
+    """Deliveries that workers of a shared queue get and acknowledge: so many of them, so many deliveries a pull."""
+    rows: list[Row] = []
+    with new_folder() as folder:
+        store = open_store(folder)
+        settings = PullSettings(queue="shared").model_dump(exclude={"kind"})
+        new = NewSubscription(1, "work", "//alert", delivery=DeliverySettings(options=settings))
+        with store.transaction() as transaction:
+            transaction.add_subscriptions([new], at=time.time())
+        store.close()
+        with serving(folder) as served:
+            for workers, limit in cases:
+                publish(served, [WORK], Load(2, 60.0, batch=100, requests_max=count // 100))
+                before = served.processor_seconds()
+                helper = Helper("work", served, subscriber="work", workers=workers, limit=limit)
+                done: dict[str, float] = json.loads(helper.hear())
+                helper.end()
+                if done["count"] != count:
+                    raise SystemExit(f"of {count:,} deliveries the workers got {done['count']:,.0f}")
+                rows.append(
+                    {
+                        "what": f"shared queue, {workers} workers, {limit} deliveries a pull",
+                        "subscriptions": 1,
+                        "delivered_per_s": count / done["seconds"],
+                        "broker_cpu_us_per_message": 1e6 * (served.processor_seconds() - before) / count,
+                    }
+                )
+    return rows
 
 
 def measure_start(subscriptions: int) -> Row:
@@ -297,6 +332,7 @@ def measure(*, quick: bool = False) -> list[Row]:
         "50 messages a request, 2 connections": Load(2, seconds, batch=50),
     }
     rows = measure_load(2_000 if quick else 100_000, loads)
+    rows += measure_shared(2_000 if quick else 20_000, [(1, 100), (8, 100), (8, 10)])
     if not quick:
         rows += [measure_start(1_000_000), measure_idle()]
         rows += measure_load(rabbitmq.QUERIES_PER_FILTER, {one_by_one: loads[one_by_one]})

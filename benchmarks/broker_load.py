@@ -12,9 +12,11 @@ import re
 import selectors
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from urllib.parse import quote
 
 _READ_BYTES = 1 << 18
@@ -107,6 +109,47 @@ def _latencies(ages: list[float]) -> dict[str, float]:
     }
 
 
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+_RECEIPT = re.compile(rb'"receipt":("[0-9-]+")')
+_EMPTY_SECONDS = 1.0
+"""Time without a delivery after which a worker stops."""
+
+
+def work(address: str, token: str, subscriber: str, workers: int, limit: int) -> dict[str, float]:
+    """Empty a shared queue: workers that pull up to so many deliveries and acknowledge them, again and again."""
+    ends: list[float] = []
+    counts: list[int] = []
+
+    def run() -> None:
+        connection = HTTPConnection(address)
+        head = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        count, last = 0, time.monotonic()
+        while True:
+            path = f"/deliveries?subscriber={subscriber}&limit={limit}&wait={_EMPTY_SECONDS}"
+            connection.request("GET", path, headers=head)
+            receipts = _RECEIPT.findall(connection.getresponse().read())
+            if not receipts:
+                break
+            body = b'{"subscriber":"%b","ids":[%b]}' % (subscriber.encode(), b",".join(receipts))
+            connection.request("POST", "/deliveries/ack", body, head)
+            answer = connection.getresponse()
+            if answer.status != 204:
+                raise SystemExit(f"an acknowledgement was refused: {answer.read()!r}")
+            answer.read()
+            count, last = count + len(receipts), time.monotonic()
+        counts.append(count)
+        ends.append(last)
+
+    threads = [threading.Thread(target=run) for _ in range(workers)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"count": sum(counts), "seconds": max(ends) - began}
+
+
 # --- publishers -------------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +231,8 @@ class Load:
     """Requests a second; 0: as many as are answered."""
     batch: int = 1
     """Messages in a request."""
+    requests_max: int = 0
+    """Requests after which they stop; 0: as many as there is time for."""
 
 
 def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[str, float]:
@@ -202,6 +247,10 @@ def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[s
     idle = list(publishers)
     while (now := time.monotonic()) - began < load.seconds:
         due = int((now - began) * load.rate) + 1 if load.rate else sent + len(idle)
+        if load.requests_max:
+            if answered == load.requests_max:
+                break
+            due = min(due, load.requests_max)
         while idle and sent < due:
             idle.pop().send(sent)
             sent += 1
@@ -218,7 +267,7 @@ def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[s
 
 
 def main() -> None:
-    """``python -m benchmarks.broker_load read|idle|publish``, with a JSON object of arguments on standard input."""
+    """``python -m benchmarks.broker_load read|idle|work|publish``, with its arguments as JSON on standard input."""
     supplied = json.loads(sys.stdin.readline())
     address, token = supplied["address"], supplied["token"]
     match sys.argv[1]:
@@ -229,6 +278,9 @@ def main() -> None:
             print("ready", flush=True)
             sys.stdin.readline()
             print(len(held), flush=True)
+        case "work":
+            about = supplied["subscriber"], supplied["workers"], supplied["limit"]
+            print(json.dumps(work(address, token, *about)), flush=True)
         case "publish":
             bodies = [body.encode() for body in supplied["bodies"]]
             print(json.dumps(publish(address, token, bodies, Load(**supplied["load"]))), flush=True)

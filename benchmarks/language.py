@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from benchmarks.filtering import warm_up
 from benchmarks.measure import Row, parse_with_expat, side_by_side
-from benchmarks.real_feeds import EVENTS, FEEDS, Kind
+from benchmarks.real_feeds import EVENTS, FEEDS, Kind, sku
 from twigcast import SubscriptionSet
 from twigcast.registration import Dialect, Params
 
@@ -140,8 +140,8 @@ CONSTRUCTS: dict[str, Construct] = {
     ),
     "quantified": Construct(
         ("orders",),
-        lambda r: f"some $l in /order/lines/line satisfies $l/@sku = '{_sku(r)}' and $l/qty > {r.randrange(50)}",
-        lambda r: f"/order/lines/line[@sku = '{_sku(r)}' and qty > {r.randrange(50)}]",
+        lambda r: f"some $l in /order/lines/line satisfies $l/@sku = '{sku(r)}' and $l/qty > {r.randrange(50)}",
+        lambda r: f"/order/lines/line[@sku = '{sku(r)}' and qty > {r.randrange(50)}]",
     ),
     "replace": Construct(
         ("news",),
@@ -151,13 +151,9 @@ CONSTRUCTS: dict[str, Construct] = {
 }
 
 
-def _sku(chance: random.Random) -> str:
-    return f"S{chance.randrange(8_000):05d}"
-
-
 NAMED: dict[str, tuple[str, Kind]] = {
     "alerts": ("info/area/name", lambda r: f"District {r.randrange(900)}"),
-    "orders": ("lines/line/@sku", _sku),
+    "orders": ("lines/line/@sku", sku),
     "news": ("head/by/person", lambda r: f"Writer {r.randrange(700)}"),
 }
 """What of a message holds one of many values, and such a value."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import time
@@ -79,3 +80,30 @@ def resident_bytes() -> int:
     gc.collect()
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+_MALLOC_INFO = [
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+]
+
+
+class _MallocInfo(ctypes.Structure):
+    """What ``mallinfo2`` of glibc returns."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _MALLOC_INFO)
+
+
+def allocated_bytes() -> int | None:
+    """Memory that the C library has given out, and nobody given back; ``None`` where it does not tell.
+
+    Unlike :func:`resident_bytes` it is exact also where earlier work has left memory behind.
+    """
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):
+        return None
+    mallinfo.restype = _MallocInfo
+    gc.collect()
+    usage = mallinfo()
+    return int(usage.uordblks) + int(usage.hblkhd)

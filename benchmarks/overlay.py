@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.broker import Helper, Served
+from benchmarks.broker import Helper, Served, publish
 from benchmarks.broker_load import Load
 from benchmarks.measure import Row
 from twigcast.broker.model import NewSubscription
@@ -181,12 +181,12 @@ def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds:
         reader.hear()
     each = subscriptions // 3
     bodies = [message(((n * 7_919) % each, (n * 104_729) % each, (n * 1_299_709) % each)) for n in range(500)]
-    _publish(served[0], bodies, Load(8, 3.0, rate=rate / 4))
+    publish(served[0], bodies, Load(8, 3.0, rate=rate / 4))
     time.sleep(2.0)
     for reader in readers:
         reader.ask()
     before = [one.processor_seconds() for one in served]
-    done = _publish(served[0], bodies, Load(32, seconds, rate=rate))
+    done = publish(served[0], bodies, Load(32, seconds, rate=rate))
     time.sleep(2.0)
     ages = [reader.ask() for reader in readers]
     used = [one.processor_seconds() - was for one, was in zip(served, before, strict=True)]
@@ -210,13 +210,6 @@ def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds:
     for name in ("p50_ms", "p99_ms"):
         hop[name] = ages[2].get(name, 0.0) - ages[1].get(name, 0.0)
     return [*rows, hop]
-
-
-def _publish(served: Served, bodies: list[str], load: Load) -> dict[str, float]:
-    publisher = Helper("publish", served, bodies=bodies, load=vars(load))
-    answer: dict[str, float] = json.loads(publisher.hear())
-    publisher.end()
-    return answer
 
 
 def measure_propagation(served: list[Served]) -> Row:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from lxml import etree
 
 from benchmarks.filtering import warm_up
-from benchmarks.measure import Row, once, parse_with_expat, side_by_side
+from benchmarks.measure import Row, allocated_bytes, once, parse_with_expat, side_by_side
 from benchmarks.real_feeds import EVENTS, FEEDS, LEVELS, code, word
+from benchmarks.sector_feeds import SECTOR_FEEDS
 from twigcast import SubscriptionSet
 
 COUNTS = (10_000, 100_000)
@@ -176,7 +177,9 @@ def _own(messages: list[bytes], queries: list[str]) -> tuple[Row, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pairs = [(str(number), query) for number, query in enumerate(queries)]
+        before = allocated_bytes()
         adding = once(lambda: _all_taken(subscriptions, pairs))
+        after = allocated_bytes()
     feed = pa.array(messages, pa.large_binary())
     own, expat = side_by_side(ROUNDS, lambda: subscriptions.match_batch(feed), lambda: parse_with_expat(messages))
     matched = len(subscriptions.match_batch(feed).column("keys").flatten())
@@ -187,6 +190,7 @@ def _own(messages: list[bytes], queries: list[str]) -> tuple[Row, int]:
         "us": own.median / len(messages) * 1e6,
         "E": own.median / expat.median,
         "queries_per_s": len(queries) / adding,
+        "bytes_per_query": None if before is None or after is None else (after - before) / len(queries),
     }
     return row, matched
 
@@ -199,7 +203,7 @@ def _all_taken(subscriptions: SubscriptionSet, pairs: list[tuple[str, str]]) -> 
 def measure(count: str) -> list[Row]:
     """Returns a row for each kind of condition on each feed."""
     rows: list[Row] = []
-    for feed in FEEDS.values():
+    for feed in (*FEEDS.values(), *SECTOR_FEEDS):
         messages = feed.messages(MESSAGES)
         warm_up(messages[:3])
         for kind in [*feed.kinds, "mixed"]:

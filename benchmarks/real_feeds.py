@@ -31,11 +31,13 @@ def word(chance: random.Random) -> str:
     return f"w{_skewed(chance, 20_000)}x"
 
 
-def _words(chance: random.Random, count: int) -> str:
+def words(chance: random.Random, count: int) -> str:
+    """Returns a text of so many words."""
     return " ".join(word(chance) for _ in range(count))
 
 
-def _element(name: str, content: object, **attributes: object) -> str:
+def element(name: str, content: object, **attributes: object) -> str:
+    """Returns an element; its content is markup."""
     written = "".join(f' {key}="{escape(str(value))}"' for key, value in attributes.items())
     return f"<{name}{written}>{content}</{name}>"
 
@@ -44,35 +46,35 @@ def _alert(chance: random.Random) -> str:
     areas = []
     for _ in range(chance.randrange(1, 4)):
         codes = "".join(
-            _element("code", _element("scheme", scheme) + _element("value", f"{chance.randrange(2_500):05d}"))
+            element("code", element("scheme", scheme) + element("value", f"{chance.randrange(2_500):05d}"))
             for scheme in ("FIPS", "ZONE", "FIPS")[: chance.randrange(1, 4)]
         )
-        areas.append(_element("area", _element("name", f"District {chance.randrange(900)}") + codes))
+        areas.append(element("area", element("name", f"District {chance.randrange(900)}") + codes))
     measured = "".join(
-        _element("measure", _element("what", f"m{number}") + _element("value", chance.randrange(1_000)))
+        element("measure", element("what", f"m{number}") + element("value", chance.randrange(1_000)))
         for number in range(5)
     )
     status = "Actual" if chance.random() < 0.95 else "Exercise"
     info = (
-        _element("event", chance.choice(EVENTS))
-        + _element("urgency", chance.choice(["Now", "Soon", "Later", "Past"]))
-        + _element("severity", chance.choice(LEVELS))
-        + _element("text", _words(chance, 60))
+        element("event", chance.choice(EVENTS))
+        + element("urgency", chance.choice(["Now", "Soon", "Later", "Past"]))
+        + element("severity", chance.choice(LEVELS))
+        + element("text", words(chance, 60))
         + measured
         + "".join(areas)
     )
-    head = _element("id", f"a-{chance.randrange(10**6)}") + _element("sender", f"office{chance.randrange(150)}")
-    return _element("alert", head + _element("status", status) + _element("info", info))
+    head = element("id", f"a-{chance.randrange(10**6)}") + element("sender", f"office{chance.randrange(150)}")
+    return element("alert", head + element("status", status) + element("info", info))
 
 
 def _order(chance: random.Random) -> str:
     lines = "".join(
-        _element(
+        element(
             "line",
-            _element("qty", chance.randrange(1, 50))
-            + _element("price", f"{chance.randrange(100, 90_000) / 100:.2f}")
-            + _element("category", f"cat{_skewed(chance, 300)}")
-            + _element("tags", " ".join(f"t{_skewed(chance, 400)}" for _ in range(chance.randrange(5)))),
+            element("qty", chance.randrange(1, 50))
+            + element("price", f"{chance.randrange(100, 90_000) / 100:.2f}")
+            + element("category", f"cat{_skewed(chance, 300)}")
+            + element("tags", " ".join(f"t{_skewed(chance, 400)}" for _ in range(chance.randrange(5)))),
             sku=f"S{chance.randrange(8_000):05d}",
             store=f"d{chance.randrange(12)}",
         )
@@ -81,36 +83,36 @@ def _order(chance: random.Random) -> str:
     customer = f"C{chance.randrange(5_000)}"
     status = "shipped" if chance.random() < 0.9 else chance.choice(["open", "held", "returned"])
     ship = (
-        _element("city", chance.choice(CITIES))
-        + _element("zip", f"{chance.randrange(100_000):05d}")
-        + _element("method", chance.choice(["air", "road", "sea"]))
-        + _element("for", customer if chance.random() < 0.7 else f"C{chance.randrange(5_000)}")
+        element("city", chance.choice(CITIES))
+        + element("zip", f"{chance.randrange(100_000):05d}")
+        + element("method", chance.choice(["air", "road", "sea"]))
+        + element("for", customer if chance.random() < 0.7 else f"C{chance.randrange(5_000)}")
     )
-    return _element(
+    return element(
         "order",
-        _element("status", status)
-        + _element("customer", "", id=customer, country=chance.choice(COUNTRIES))
-        + _element("lines", lines)
-        + _element("ship", ship)
-        + _element("note", f"  {_words(chance, chance.randrange(1, 12))}\n "),
+        element("status", status)
+        + element("customer", "", id=customer, country=chance.choice(COUNTRIES))
+        + element("lines", lines)
+        + element("ship", ship)
+        + element("note", f"  {words(chance, chance.randrange(1, 12))}\n "),
         no=chance.randrange(10**6),
     )
 
 
 def _item(chance: random.Random) -> str:
     subjects = "".join(
-        _element("subject", "", code=f"{_skewed(chance, 1_500):04d}", about=chance.choice(["main", "side", "note"]))
+        element("subject", "", code=f"{_skewed(chance, 1_500):04d}", about=chance.choice(["main", "side", "note"]))
         for _ in range(chance.randrange(1, 8))
     )
-    keywords = "".join(_element("keyword", word(chance)) for _ in range(chance.randrange(2, 8)))
+    keywords = "".join(element("keyword", word(chance)) for _ in range(chance.randrange(2, 8)))
     head = (
-        _element("title", _words(chance, 9))
-        + _element("by", _element("person", f"Writer {_skewed(chance, 700)}"))
-        + _element("date", f"2026-{chance.randrange(1, 13):02d}-{chance.randrange(1, 29):02d}")
-        + _element("link", f"site{chance.randrange(400)}.{chance.choice(['org', 'com', 'net', 'example'])}")
+        element("title", words(chance, 9))
+        + element("by", element("person", f"Writer {_skewed(chance, 700)}"))
+        + element("date", f"2026-{chance.randrange(1, 13):02d}-{chance.randrange(1, 29):02d}")
+        + element("link", f"site{chance.randrange(400)}.{chance.choice(['org', 'com', 'net', 'example'])}")
     )
-    body = "".join(_element("p", _words(chance, 30)) for _ in range(chance.randrange(1, 7)))
-    return _element("item", _element("head", head) + _element("meta", subjects + keywords) + _element("body", body))
+    body = "".join(element("p", words(chance, 30)) for _ in range(chance.randrange(1, 7)))
+    return element("item", element("head", head) + element("meta", subjects + keywords) + element("body", body))
 
 
 def _ticks(chance: random.Random) -> str:
@@ -124,8 +126,8 @@ def _ticks(chance: random.Random) -> str:
         }
         if chance.random() < 0.2:
             kept["cond"] = chance.choice("ABCDE")
-        trades.append(_element("trade", "", **kept))
-    return _element("ticks", _element("session", chance.choice(["am", "pm", "late"])) + "".join(trades))
+        trades.append(element("trade", "", **kept))
+    return element("ticks", element("session", chance.choice(["am", "pm", "late"])) + "".join(trades))
 
 
 def code(chance: random.Random) -> str:
@@ -133,7 +135,8 @@ def code(chance: random.Random) -> str:
     return f"{chance.randrange(2_500):05d}"
 
 
-def _sku(chance: random.Random) -> str:
+def sku(chance: random.Random) -> str:
+    """Returns the number of an article."""
     return f"S{chance.randrange(8_000):05d}"
 
 
@@ -191,20 +194,20 @@ ALERTS: dict[str, Kind] = {
 }
 
 ORDERS: dict[str, Kind] = {
-    "amount": lambda r: f"/order/lines/line[@sku='{_sku(r)}']/qty > {r.randrange(50)}",
+    "amount": lambda r: f"/order/lines/line[@sku='{sku(r)}']/qty > {r.randrange(50)}",
     "count": lambda r: f"/order[count(lines/line) > {r.randrange(3, 9)} and ship/zip='{r.randrange(100_000):05d}']",
     "count of": lambda r: f"/order[count(lines/line[category='cat{_skewed(r, 300)}']) > {r.randrange(1, 4)}]",
     "count only": lambda r: (
         f"/order[count(lines/line) = {r.randrange(1, 12)}][customer/@country='{r.choice(COUNTRIES)}']"
         f"[ship/city='{r.choice(CITIES)}']"
     ),
-    "first": lambda r: f"/order/lines/line[1][@sku='{_sku(r)}']",
-    "last": lambda r: f"/order/lines/line[last()][@sku='{_sku(r)}']",
+    "first": lambda r: f"/order/lines/line[1][@sku='{sku(r)}']",
+    "last": lambda r: f"/order/lines/line[last()][@sku='{sku(r)}']",
     "first of": lambda r: f"/order/lines/line[@store='d{r.randrange(12)}'][1][category='cat{_skewed(r, 300)}']",
     "second's": lambda r: f"/order/lines/line[2]/category = 'cat{_skewed(r, 300)}'",
-    "parent": lambda r: f"//line[@sku='{_sku(r)}'][../../customer/@country='{r.choice(COUNTRIES)}']",
+    "parent": lambda r: f"//line[@sku='{sku(r)}'][../../customer/@country='{r.choice(COUNTRIES)}']",
     "up": lambda r: f"//category[. = 'cat{r.randrange(300)}']/../../../ship[city='{r.choice(CITIES)}']",
-    "ancestor": lambda r: f"//line[@sku='{_sku(r)}']/ancestor::order[status='open']",
+    "ancestor": lambda r: f"//line[@sku='{sku(r)}']/ancestor::order[status='open']",
     "sum": lambda r: f"/order[sum(lines/line/price) > {r.randrange(2_000, 8_000)}]",
     "product": lambda r: f"/order/lines/line[qty * price > {r.randrange(20_000, 45_000)}]",
     "token": lambda r: f"//line[contains(concat(' ', tags, ' '), ' t{_skewed(r, 400)} ')]",
@@ -215,17 +218,23 @@ ORDERS: dict[str, Kind] = {
     "trimmed": lambda r: f"/order[normalize-space(note) = '{word(r)}']",
     "part": lambda r: f"/order[substring(ship/zip, 1, 3) = '{r.randrange(1_000):03d}']",
     "length": lambda r: f"/order[string-length(note) > {r.randrange(10, 80)} and customer/@id='C{r.randrange(5_000)}']",
-    "local name": lambda r: f"//*[local-name() = 'line'][@sku='{_sku(r)}']",
+    "local name": lambda r: f"//*[local-name() = 'line'][@sku='{sku(r)}']",
     "not most": lambda r: (
         f"/order[not(status='shipped')][customer/@country='{r.choice(COUNTRIES)}']"
         f"[ship/method='{r.choice(['air', 'road', 'sea'])}']"
     ),
     "same": lambda r: (
-        f"/order[customer/@id != ship/for][customer/@country='{r.choice(COUNTRIES)}'][lines/line/@sku='{_sku(r)}']"
+        f"/order[customer/@id != ship/for][customer/@country='{r.choice(COUNTRIES)}'][lines/line/@sku='{sku(r)}']"
     ),
     "no such": lambda r: (
         f"/order[not(lines/line[category='cat{_skewed(r, 20)}'])][ship/zip='{r.randrange(100_000):05d}']"
     ),
+    "or within or": lambda r: (
+        f"/order[customer/@country='{r.choice(COUNTRIES)}' and (lines/line/@sku='{sku(r)}'"
+        f" or lines/line[category='cat{_skewed(r, 300)}'"
+        f" and (qty > {r.randrange(20, 50)} or @store='d{r.randrange(12)}')])]"
+    ),
+    "elsewhere": lambda r: f"//ship[for = //customer[@id='C{r.randrange(5_000)}']/@id]",
     "none above": lambda r: f"/order[not(lines/line/price > {r.randrange(500, 90_000) / 100})]",
 }
 
@@ -260,6 +269,7 @@ MARKET: dict[str, Kind] = {
     "at least": lambda r: f"/ticks/trade[@sym='{_symbol(r)}']/@qty >= {r.randrange(1_000)}",
     "pair": lambda r: f"/ticks[trade/@sym='{_symbol(r)}' and trade/@sym='{_symbol(r)}']",
     "last trade": lambda r: f"/ticks/trade[@sym='{_symbol(r)}'][last()]/@px > {r.randrange(10, 500)}",
+    "latest": lambda r: f"/ticks/trade[last()][@px > {r.randrange(10, 500)}]",
     "unlike price": lambda r: f"/ticks/trade[@px != 100][@sym='{_symbol(r)}']",
     "family": lambda r: f"//trade[starts-with(@sym, '{_symbol(r)[:2]}') and not(@cond)]",
     "plain or": lambda r: f"//trade[@cond='{r.choice('ABCDE')}' or not(@cond)][@sym='{_symbol(r)}']",

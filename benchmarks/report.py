@@ -12,6 +12,7 @@ from benchmarks.measure import Row
 _TITLES = {
     "filtering": "Filtering, from bytes to matching keys",
     "peers": "Peer: libxml2 (lxml), one compiled XPath per query",
+    "loop": "A loop over compiled XPaths of lxml: from how many subscriptions on a set is worth it",
     "insertion": "Changes of a large set, and the messages after them",
     "adversarial": "Worst case: queries and messages made to defeat the cache",
     "hostile": "Hostile subscriptions: 300 that cost the square of a message, beside 1,000 ordinary ones",
@@ -21,6 +22,7 @@ _TITLES = {
     "real": "Subscriptions as people write them, by kind of condition",
     "real_peers": "Peers: the same interests over alerts, by event-ruler and Luwak",
     "language": "What the language has beyond XPath 1.0, beside the plain spelling",
+    "places": "Regions of subscribers over CAP alerts, beside a loop with shapely",
     "transformation": "For-Where-Return queries",
     "transformation_memory": "For-Where-Return queries: memory for one message of 50 MB",
     "transformation_peers": "Peers: a hundred For-Where-Return queries by other means",
@@ -51,6 +53,11 @@ _NOTES = {
         "0.45 for XMark; never above 1 for 10k at depth 10; first pass 6, unseen 2 at 100k."
     ),
     "peers": "The answers of both were compared before timing.",
+    "loop": (
+        "Processor microseconds per message, from bytes to the list of those who want it: `loop_us` parses with lxml "
+        "and asks each compiled query in turn, `set_us` is `SubscriptionSet.match(message).keys`. `loop_of_set`: the "
+        "one as a multiple of the other; below 1 the loop is faster. The answers of both were compared before timing."
+    ),
     "insertion": (
         "Six times a thousand changes, of a set that has seen all messages; medians of seven sets. The "
         "message right after a change is matched by `match()` after each other change, as a batch of one "
@@ -100,10 +107,11 @@ _NOTES = {
         "the pairs' ratios. Target: 1.8 times on two cores."
     ),
     "real": (
-        "Four generated feeds and the kinds of condition that are asked of each (`benchmarks/real_feeds.py`); `mixed`: "
-        "all kinds of the feed in equal shares. `us`: processor microseconds per message, all in, one thread; `E`: the "
-        "same as a multiple of expat's time; `queries_per_s`: added in one call to an empty set. Kinds with thousands "
-        "of `matches` pay for writing these."
+        "Generated feeds and the kinds of condition that are asked of each (`benchmarks/real_feeds.py`, "
+        "`benchmarks/sector_feeds.py`); `mixed`: all kinds of the feed in equal shares. `us`: processor microseconds "
+        "per message, all in, one thread; `E`: the same as a multiple of expat's time; `queries_per_s`: added in one "
+        "call to an empty set; `bytes_per_query`: memory that the set then holds, keys and texts included, which equal "
+        "queries share (target: 500). Kinds with thousands of `matches` pay for writing these."
     ),
     "real_peers": (
         "10,000 interests of a kind, each as XPath, as a rule of event-ruler 1.8.1 and as a Lucene query of Luwak 1.5; "
@@ -119,6 +127,13 @@ _NOTES = {
         "ranges of minutes for ranges of dates, `contains` for `matches`; both in turns. Target: 3. `dialect xquery`: "
         "1,000 queries of native constructs, mixed, with the same in the dialect `xpath` as the plain spelling. "
         "`added_per_s`, `plain_added_per_s`: queries that one `add_many` adds in a second."
+    ),
+    "places": (
+        "Circles of 2 to 40 km and polygons of 6 to 40 corners around 300 towns; alerts with one to three polygons "
+        "(`benchmarks/places.py`). `us`: processor microseconds per message, all in, one thread; `matches`: "
+        "subscriptions whose region meets the alert's. `shapely_us`: lxml parses, and an STRtree of shapely with "
+        "polygons finds the regions; to it, circles are polygons of 64 corners, so numbers of matches differ a little. "
+        "Target: 5 E for 100,000 regions."
     ),
     "transformation": (
         "`known_E`: `deliver()`, from the bytes of a message until it is known which queries match with which "
@@ -163,7 +178,9 @@ _NOTES = {
         "2 where messages are not tiny. `amatch` is timed by the clock; `pause_ms`: the longest time the event loop "
         "stood still meanwhile. `keys_times`, `in_times`: `match.keys` and `key in match` as `times_match`. Keys of a "
         "message that matches the same queries as one of the last four are at hand; with other keys for each "
-        "message, each is looked up, and the target is met where matching takes as long as that."
+        "message, each is looked up, and the target is met where matching takes as long as that. `list_us`: what "
+        "Python alone takes to make a list of these keys, which exist already, one by one; where that is more than "
+        "matching takes, no answer could meet the target."
     ),
     "records": (
         "A feed of 72,000 items, read from a file; a hundred subscriptions, of which each matches one item. `cut`: "
@@ -174,7 +191,8 @@ _NOTES = {
     "doctypes": (
         "A hundred subscriptions; messages of some 5 to 15 MB, with a reference, default or list of tokens every 70 "
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
-        "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster."
+        "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster. "
+        "Of each, the quickest of fifteen rounds in turn counts, since a difference of two times is looked for."
     ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "

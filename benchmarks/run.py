@@ -24,6 +24,8 @@ from benchmarks import (
     hostile,
     language,
     library,
+    loop,
+    places,
     real,
     records,
     report,
@@ -45,6 +47,10 @@ def _filtering(quick: bool) -> list[Row]:
 def _peers(quick: bool) -> list[Row]:
     feeds = ["news", "nitf"] if workloads.has_shared() and not quick else ["news"]
     return [_apart("lxml", feed, "1k") for feed in feeds]
+
+
+def _loop(quick: bool) -> list[Row]:
+    return loop.measure(quick=True) if quick else _apart_many("loop")
 
 
 def _insertion(quick: bool) -> list[Row]:
@@ -81,6 +87,10 @@ def _real_peers(quick: bool) -> list[Row]:
 
 def _language(quick: bool) -> list[Row]:
     return _apart_many("language", *(["date range"] if quick else []))
+
+
+def _places(quick: bool) -> list[Row]:
+    return _apart_many("places", *(["quick"] if quick else []))
 
 
 def _transformation(quick: bool) -> list[Row]:
@@ -140,6 +150,7 @@ def _doctypes(quick: bool) -> list[Row]:
 SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "filtering": _filtering,
     "peers": _peers,
+    "loop": _loop,
     "insertion": _insertion,
     "adversarial": _adversarial,
     "hostile": _hostile,
@@ -149,6 +160,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "real": _real,
     "real_peers": _real_peers,
     "language": _language,
+    "places": _places,
     "transformation": _transformation,
     "transformation_memory": _transformation_memory,
     "transformation_peers": _transformation_peers,
@@ -182,6 +194,7 @@ def _apart(task: str, *arguments: str) -> Row:
 _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "filtering": filtering.measure,
     "lxml": filtering.measure_lxml,
+    "loop": loop.measure,
     "insertion": changes.measure_insertion,
     "adversarial": adversarial.measure,
     "hostile": hostile.measure,
@@ -192,6 +205,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "real": real.measure,
     "real_peers": real.measure_peers,
     "language": language.measure,
+    "places": places.measure,
     "transformation": transformation.measure,
     "memory": transformation.measure_memory,
     "peers100": transformation_peers.measure,

@@ -13,7 +13,7 @@ from benchmarks.measure import Row, once, resident_bytes
 from twigcast.lab.overlays.chord.build import build_ring
 from twigcast.lab.overlays.codd.interest import InterestShape, PlannedInterests
 from twigcast.lab.overlays.codd.scenario import start_run
-from twigcast.lab.overlays.simulate import small_documents, small_queries
+from twigcast.lab.overlays.simulations import small_documents, small_queries
 from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, publication
 from twigcast.overlay.chord.settings import ChordSettings

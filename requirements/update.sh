@@ -7,10 +7,13 @@ cd "$(dirname "$0")/.."
 compile() {
     local name=$1
     shift
-    uv pip compile pyproject.toml requirements/build.in --constraint requirements/constraints.in "$@" \
+    uv pip compile --constraint requirements/constraints.in "$@" \
         --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
         --quiet --output-file "requirements/$name.txt"
 }
 
-compile run --extra spark --extra broker "$@"
-compile dev --all-extras "$@"
+compile run pyproject.toml requirements/build.in --extra spark --extra broker "$@"
+compile dev pyproject.toml requirements/build.in --all-extras "$@"
+# For the image of the broker, in the same versions: what builds the wheel, and what runs.
+compile build requirements/build.in --constraint requirements/run.txt "$@"
+compile broker pyproject.toml --extra broker --constraint requirements/run.txt "$@"

@@ -269,9 +269,11 @@ def test_results_of_a_message_have_a_limit_together(is_shared: bool) -> None:
             large = len(expected[key]) > single
             assert ("result_bytes_max = " + str(single) in reason) == large or f"= {total}" in reason
             assert large or "message_result_bytes_max" in reason
-        batch = subscriptions.match_batch([message], deliver=True)
-        assert dict(zip(batch["keys"][0].as_py(), batch["payloads"][0].as_py(), strict=True)) == delivered
-        assert {one["key"] for one in batch["undecided"][0].as_py() or []} == reasons.keys()
+        [row] = subscriptions.match_batch([message], deliver=True).to_pylist()
+        assert row["keys"] is not None
+        assert row["payloads"] is not None
+        assert dict(zip(row["keys"], row["payloads"], strict=True)) == delivered
+        assert {one["key"] for one in row["undecided"] or []} == reasons.keys()
 
 
 def test_groups_are_kept_with_the_subscriptions(tmp_path: Path) -> None:

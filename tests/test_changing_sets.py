@@ -21,6 +21,7 @@ from lxml import etree
 
 from tests.seeds import seed_or
 from twigcast import Limits, SubscriptionSet
+from twigcast.arrow_types import MatchRow
 from twigcast.engine.arrow import keys_of_groups
 from twigcast.errors import QueryWarning
 
@@ -62,6 +63,12 @@ def _message(randomness: random.Random) -> bytes:
 
 def _sorted(rows: Iterable[Any]) -> list[Any]:
     return [None if row is None else sorted(row) for row in rows]
+
+
+def _payloads_by_key(row: MatchRow) -> dict[str, bytes | None]:
+    assert row["keys"] is not None
+    assert row["payloads"] is not None
+    return dict(zip(row["keys"], row["payloads"], strict=True))
 
 
 class Trial:
@@ -132,9 +139,7 @@ class Trial:
         for row, other in zip(answers.to_pylist(), others.to_pylist(), strict=True):
             assert (row["keys"] is None) == (other["keys"] is None)
             if row["keys"] is not None:
-                assert dict(zip(row["keys"], row["payloads"], strict=True)) == dict(
-                    zip(other["keys"], other["payloads"], strict=True)
-                )
+                assert _payloads_by_key(row) == _payloads_by_key(other)
         self._hold(answers.column("payloads"))
         self._hold(answers.column("payloads").slice(1, 1))
 

@@ -104,6 +104,16 @@ def test_rejected_messages_as_json(desk: Path) -> None:
     assert rejected["column"]
 
 
+def test_several_documents_in_one_file_are_told_of_with_their_option(desk: Path) -> None:
+    (desk / "inbox" / "log.xml").write_text("<story><p/></story>\n<story><p/></story>\n")
+    for options in ([], ["--record", "story"]):
+        ran = twigcast("match", "-s", "subs.jsonl", *options, "inbox/log.xml", cwd=desk)
+        assert ran.status == 3
+        assert "line 2, column 1: only comments may follow the root element" in ran.err
+        assert ran.err.count("--documents") == 1
+    assert twigcast("match", "-s", "subs.jsonl", "--documents", "inbox/log.xml", cwd=desk).err == ""
+
+
 def test_match_reads_standard_input_and_records(desk: Path) -> None:
     feed = b"<feed><story><p>1</p></story><story/><story><p>3</p></story></feed>"
     ran = twigcast("match", "-s", "subs.jsonl", "--record", "story", "-", cwd=desk, stdin=feed)
@@ -288,6 +298,28 @@ def test_check_as_json_names_file_line_and_key(desk: Path) -> None:
     }
 
 
+def test_check_by_a_dtd_says_which_names_no_message_can_have(desk: Path) -> None:
+    dtd = desk / "story.dtd"
+    dtd.write_text("<!ELEMENT story (topic)><!ELEMENT topic (#PCDATA)><!ATTLIST topic kind (sport | world) #IMPLIED>")
+    rows: list[dict[str, object]] = [
+        {"key": "good", "query": "//topic[@kind = $kind]", "params": {"kind": "world"}},
+        {"key": "name", "query": "//topics"},
+        {"key": "value", "query": "//topic[@kind = $kind]", "params": {"kind": "weather"}},
+    ]
+    write_subscriptions(desk / "s.jsonl", rows)
+    ran = twigcast("check", "--dtd", "story.dtd", "-s", "s.jsonl", "--json", cwd=desk)
+    assert [row["warnings"] for row in ran.rows] == [
+        [],
+        ["no message that follows the DTD matches: there is no element topics; did you mean topic?"],
+        ["no message that follows the DTD matches: kind of topic is never 'weather', but sport or world"],
+    ]
+    assert ran.status == 0
+    dtd.write_text("<!ELEMENT story")
+    refused = twigcast("check", "--dtd", "story.dtd", "//topic", cwd=desk)
+    assert refused.status == 2
+    assert refused.err.startswith("twigcast: story.dtd: not a DTD: ")
+
+
 def test_check_wants_queries_or_a_file(desk: Path) -> None:
     for arguments in ([], ["/a", "-s", "subs.jsonl"]):
         ran = twigcast("check", *arguments, cwd=desk)
@@ -375,10 +407,10 @@ def test_ctrl_c_ends_it_quietly(desk: Path) -> None:
             assert process.poll() is None
             time.sleep(0.01)
         # A signal just before the command blocks is only seen when it wakes: a user would press the keys again.
-        for _ in range(30):
+        for _ in range(6):
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=1)
+                process.wait(timeout=5)
                 break
         out, errors = process.communicate(timeout=30)
     assert (process.returncode, out, errors) == (130, b"", b"")

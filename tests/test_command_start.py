@@ -82,6 +82,15 @@ def test_every_shell_completes_commands_and_options() -> None:
     assert completed("fish", **fish).split() == ["xpath", "xquery"]
 
 
+def test_what_a_shell_offers_has_one_line_each() -> None:
+    """fish takes each line for something to offer, however long the help of an option is."""
+    fish = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_ARGS": "twigcast match --", "COLUMNS": "40"}
+    offered = completed("fish", **fish).splitlines()
+    assert len(offered) > 10
+    assert not [line for line in offered if not line.startswith("--")]
+    assert any(len(line) > 100 for line in offered), "some help has more than one line of a terminal"
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(shell: str) -> None:
     variables = {**os.environ, "_TWIGCAST_COMPLETE": f"source_{shell}"}

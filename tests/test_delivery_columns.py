@@ -42,8 +42,9 @@ def told_together(deliveries: Deliveries, *, again: bool = True) -> Told:
 
 def results_of(deliveries: Deliveries) -> list[bytes]:
     """The different results, by index."""
-    results: list[bytes] = deliveries.arrow().column("payload").dictionary.to_pylist()
-    return results
+    results = deliveries.arrow().column("payload").dictionary.to_pylist()
+    assert None not in results
+    return [result for result in results if result is not None]
 
 
 def told_one_by_one(deliveries: Deliveries) -> Told:
@@ -52,6 +53,8 @@ def told_one_by_one(deliveries: Deliveries) -> Told:
 
 def told_by_batch(subscriptions: SubscriptionSet, message: bytes) -> Told:
     row = subscriptions.match_batch(pa.array([message], pa.large_binary()), deliver=True).to_pylist()[0]
+    assert row["keys"] is not None
+    assert row["payloads"] is not None
     return list(zip(row["keys"], row["payloads"], strict=True))
 
 

@@ -8,6 +8,7 @@ stopped after it.
 """
 
 import doctest
+import json
 import os
 import re
 import signal
@@ -30,6 +31,8 @@ PAGES = [
     REPOSITORY / "docs" / "tutorial.md",
     *sorted((REPOSITORY / "docs" / "tutorial").glob("*.md")),
     *sorted((REPOSITORY / "docs" / "how-to").glob("*.md")),
+    *sorted((REPOSITORY / "docs" / "coming-from").glob("*.md")),
+    *sorted((REPOSITORY / "docs" / "trades").glob("*.md")),
     *sorted((REPOSITORY / "docs" / "reference").glob("*.md")),
 ]
 TESTED_ELSEWHERE = re.compile(r"<!-- tested by (\S+) -->")
@@ -121,7 +124,8 @@ def run_page(text: str, page: Path, folder: Path) -> int:
 def mark(page: Path) -> object:
     """Marks pages that start Spark, and those that run commands, each of which is a process."""
     text = page.read_text(encoding="utf-8")
-    marks = [pytest.mark.spark] if "twigcast pipeline --" in text else []
+    starts_spark = any(command in text for command in ("twigcast pipeline --", "$ twigcast backtest", "open_session("))
+    marks = [pytest.mark.spark] if starts_spark else []
     if re.search(r"^\$ ", text, re.MULTILINE):
         marks.append(pytest.mark.slow)
     return pytest.param(page, id=page.name, marks=marks)
@@ -169,11 +173,35 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_the_front_pages_quote_the_benchmarks() -> None:
+    results = REPOSITORY / "benchmarks" / "results"
+    filtering = json.loads((results / "filtering.json").read_text(encoding="utf-8"))["rows"]
+    (row,) = (row for row in filtering if row["workload"] == "news 100k")
+    peers = json.loads((results / "peers.json").read_text(encoding="utf-8"))["rows"]
+    (loop,) = (peer["us"] for peer in peers if peer["workload"] == "news 1k")
+    set_us = row["us"]
+    front = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    assert f"of 100,000 subscriptions in {set_us:.0f} microseconds" in front
+    assert f"takes {loop:,.0f} microseconds for 1,000" in front
+    assert 0.7 < row["E"] < 0.8, "three quarters of expat's time"
+    assert f"in {set_us:.0f}\nmicroseconds" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
 def test_decisions_are_numbered_in_their_names_and_titles() -> None:
     pages = sorted(page for page in (REPOSITORY / "docs" / "decisions").glob("*.md") if page.name != "README.md")
     titles = [page.read_text(encoding="utf-8").splitlines()[0] for page in pages]
     assert [page.name[:5] for page in pages] == [f"{number:04}-" for number in range(1, len(pages) + 1)]
     assert [title[:7] for title in titles] == [f"# {page.name[:4]}:" for page in pages]
+
+
+def test_each_decision_is_listed_under_a_subject() -> None:
+    folder = REPOSITORY / "docs" / "decisions"
+    listed = re.findall(
+        r"^- \[(\d{4})\]\((\1-[\w-]+\.md)\): (.*)$", (folder / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    titles = {page.name: page.read_text("utf-8").splitlines()[0] for page in folder.glob("0*.md")}
+    assert sorted(name for _, name, _ in listed) == sorted(titles), "add it to its subject in README.md, once"
+    assert {name: f"# {number}: {title}" for number, name, title in listed} == titles
 
 
 @pytest.mark.slow

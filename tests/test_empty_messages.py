@@ -47,6 +47,7 @@ def test_the_library_says_so(subscriptions: SubscriptionSet, case: str) -> None:
     batch = subscriptions.match_batch(pa.array([b"<a/>", xml, b"<b/>"], pa.binary()))
     errors = batch.column("error").to_pylist()
     assert errors[0] is None
+    assert errors[1] is not None
     assert errors[2] is None
     assert errors[1]["reason"] == f"the message {reason}"
     assert (errors[1]["line"], errors[1]["column"]) == (line, column)

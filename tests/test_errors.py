@@ -28,6 +28,8 @@ EXAMPLES: list[TwigcastError] = [
     errors.SnapshotError("news.twig", "the checksum is wrong"),
     errors.SourceError("inbox", "there is no such file or folder"),
     errors.ReadOptionError("record", "it names no element"),
+    errors.LifecycleProfileError("cap", "identity", "it is missing"),
+    errors.WindowError("within", "it is missing"),
     errors.OutputError("outbox", "permission denied"),
     errors.EnvelopeError("1st", "it is no name"),
     errors.MissingExtra("pyspark", "spark"),

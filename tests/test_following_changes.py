@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -72,7 +72,7 @@ class _Seen:
 
     version: int
     numbers: list[int]
-    keys: list[list[str]]
+    keys: Sequence[list[str] | None]
 
 
 def _watch(subscriptions: SubscriptionSet, messages: list[bytes], seed: int, is_over: threading.Event) -> list[_Seen]:
@@ -82,7 +82,7 @@ def _watch(subscriptions: SubscriptionSet, messages: list[bytes], seed: int, is_
         numbers = [randomness.randrange(len(messages)) for _ in range(randomness.choice([1, 1, 30]))]
         before = subscriptions.version
         if randomness.random() < 0.5:
-            keys = [subscriptions.match(messages[number]).keys for number in numbers]
+            keys: Sequence[list[str] | None] = [subscriptions.match(messages[number]).keys for number in numbers]
         else:
             threads = randomness.choice([1, 2])
             batch = pa.array([messages[number] for number in numbers])
@@ -153,6 +153,6 @@ def _compare(history: _History, messages: list[bytes], seen: list[_Seen]) -> Non
         numbers = {number for one in answers for number in one.numbers}
         expected = {number: sorted(fresh.match(messages[number]).keys) for number in numbers}
         for one in answers:
-            assert [sorted(keys) for keys in one.keys] == [expected[number] for number in one.numbers], version
+            assert [keys and sorted(keys) for keys in one.keys] == [expected[number] for number in one.numbers], version
             compared += len(one.numbers)
     assert compared >= CHANGES

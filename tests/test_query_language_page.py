@@ -12,8 +12,13 @@ from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "query-language.md"
-NAMESPACES = {"p": "urn:p", "xsi": "http://www.w3.org/2001/XMLSchema-instance"}
-PARAMS = {"kind": "storm"}
+NAMESPACES = {
+    "p": "urn:p",
+    "xsi": "http://www.w3.org/2001/XMLSchema-instance",
+    "cap": "urn:oasis:names:tc:emergency:cap:1.2",
+    "georss": "http://www.georss.org/georss",
+}
+PARAMS = {"kind": "storm", "hole": "47.2,8.6 47.2,8.8 47.4,8.8 47.2,8.6"}
 NO_QUERIES = re.compile(r"\W*|[a-z ]+\(?\)?|eq|xs:\w+")
 """Operators, names of functions and words in the tables."""
 
@@ -38,7 +43,7 @@ def test_an_example_is_a_query(example: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         subscriptions = SubscriptionSet(namespaces=NAMESPACES)
-        subscriptions.add("q", query, params=PARAMS if "$kind" in query else {})
+        subscriptions.add("q", query, params={name: value for name, value in PARAMS.items() if f"${name}" in query})
     match = subscriptions.match("<other/>")
     assert not match.undecided
     assert subscriptions.explain("<other/>", "q").matches == bool(match)

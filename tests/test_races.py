@@ -81,6 +81,7 @@ def _by_batch(subscriptions: SubscriptionSet, value: int) -> None:
     values = [(value + n) % VALUES for n in range(64)]
     answers = subscriptions.match_batch(pa.array(map(_message, values)), threads=2)
     for row, keys in zip(values, answers.column("keys").to_pylist(), strict=True):
+        assert keys is not None
         _check(row, keys)
 
 

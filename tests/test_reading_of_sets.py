@@ -41,9 +41,12 @@ def texts(subscriptions: SubscriptionSet, message: bytes) -> set[str]:
     [node] = subscriptions.nodes(message, "text")
     [selected] = subscriptions.match(message).nodes("text")
     by_key = {one.key: one.payload for one in subscriptions.deliver(message)}
-    batch = subscriptions.match_batch([message], deliver=True)
-    payloads = dict(zip(batch["keys"][0].as_py(), batch["payloads"][0].as_py(), strict=True))
-    copies = {payloads["copy"], by_key["copy"]}
+    [row] = subscriptions.match_batch([message], deliver=True).to_pylist()
+    assert row["keys"] is not None
+    assert row["payloads"] is not None
+    copy = dict(zip(row["keys"], row["payloads"], strict=True))["copy"]
+    assert copy is not None
+    copies = {copy, by_key["copy"]}
     whole = etree.fromstring(by_key["text"])
     assert whole.getroottree().docinfo.doctype == ""
     return {
@@ -108,6 +111,7 @@ def test_what_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(MalformedMessage, match='"nosuch"'):
         selecting(entities="html").match(b"<a>&nosuch;</a>")
     error = SubscriptionSet(entities="html", limits=Limits()).match_batch([b"<a>&nosuch;</a>"])["error"][0].as_py()
+    assert error is not None
     assert error["code"] == "message-malformed"
 
 

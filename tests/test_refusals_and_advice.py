@@ -95,6 +95,13 @@ ADVICE = [
     ("xquery version '3.1'; //a", "leave it out", "//a"),
     ("declare variable $x := 3; //a[b > $x]", "let $x :=", "let $x := 3 return //a/b > $x"),
     ("for $a in //a return try { $a/b } catch * { 'x' }", 'dialect="xquery"', None),
+    ("try { //a } catch * { 1 }", "leave `try` out", "//a"),
+    (
+        "switch (//a) case 'x' return //b default return //c",
+        "if (a = 'x')",
+        "if (//a = 'x') then exists(//b) else exists(//c)",
+    ),
+    ("//a[b = ['x', 'y']]", "('x', 'y')", "//a[b = ('x', 'y')]"),
 ]
 """A query that is refused, what the refusal says, and the query that it advises."""
 
@@ -111,6 +118,9 @@ FOR_SAXON = [
     "for $a in //a count $c return <x>{ $c }</x>",
     "for tumbling window $w in //a start at $s when true() return <w/>",
     "for $a in //a return switch ($a/b) case 'x' return 1 default return 2",
+    "switch (string(//a[1])) case 'x' return 1 default return 2",
+    "typeswitch (//a[1]) case element() return 1 default return 2",
+    "try { //a } catch * { 1 }",
 ]
 """Queries whose refusal says that the dialect `xquery` has what they ask for."""
 

@@ -292,6 +292,13 @@ def test_empty_keys_are_taken_alike(source: Any) -> None:
     assert subscriptions.match("<a/>").keys == [""]
 
 
+def test_an_empty_query_that_is_its_own_key_is_refused_as_a_query() -> None:
+    subscriptions = SubscriptionSet()
+    assert isinstance(subscriptions.add_many([("", "")]).refused[0].error, QuerySyntaxError)
+    with pytest.raises(QuerySyntaxError, match="the query is empty"):
+        subscriptions.add("", "")
+
+
 def test_records_name_what_may_be_meant_to_be_their_key_and_query() -> None:
     report = SubscriptionSet().add_many(
         [{"Key": "k", "Query": "/a"}, {"key": "k", "qeury": "/a"}, {"id": 1, "q": "/a"}]

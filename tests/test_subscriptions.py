@@ -112,7 +112,7 @@ def test_queries_that_look_wrong_warn() -> None:
 
 
 def test_queries_without_a_cover_warn_when_they_are_added() -> None:
-    without = {"position": "//a[2]/b", "pair": "//a[b != c]", "unequal": "//a[. != 'x']"}
+    without = {"position": "//a[2]/b", "pair": "//a[b != c]", "absent": "//a[not(@k)][2]"}
     subs = SubscriptionSet()
     for key, query in without.items():
         with pytest.warns(QueryWarning, match=rf"{key}: no value leads to this query.*candidate.*\[@kind = 'x'\]"):
@@ -125,6 +125,23 @@ def test_queries_without_a_cover_warn_when_they_are_added() -> None:
     report = subs.add_many([*((f"more {key}", query) for key, query in without.items()), ("keyed", "//a[@k = 'x']")])
     assert [one.index for one in report.warnings] == [0, 1, 2]
     assert all("no value leads" in one.text for one in report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("query", "excluded"),
+    [
+        ("//a[. != 'x']", ". != 'x'"),
+        ("//a[@k != 'x' and @k != 'w']/b[2]", "@k != 'w' and @k != 'x'"),
+        ("//a[not(b = 'x' or b = 'w')]", "not(b = 'w' or b = 'x')"),
+        ("//a[c][not(@n = 5)]", "not(@n = 5)"),
+        ("//a[b != 0][2]", "b != 0"),
+    ],
+)
+def test_what_is_excluded_is_a_cover(query: str, excluded: str) -> None:
+    checked = check(query)
+    assert checked.route == "keyed"
+    assert excluded in (checked.cover or ""), checked.cover
+    assert not checked.warnings
 
 
 def test_describe_names_the_cover_that_is_in_use() -> None:

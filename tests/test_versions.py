@@ -111,7 +111,11 @@ def _batch(changing: Changing, threads: int = 1) -> None:
     batch = pa.array([MESSAGE] * 24, pa.binary())
 
     def question(subscriptions: SubscriptionSet) -> list[list[str]]:
-        return [sorted(keys) for keys in subscriptions.match_batch(batch, threads=threads).column("keys").to_pylist()]
+        answers = []
+        for keys in subscriptions.match_batch(batch, threads=threads)["keys"].to_pylist():
+            assert keys is not None
+            answers.append(sorted(keys))
+        return answers
 
     changing.ask(question, lambda state: [_matching(state)] * 24)
 

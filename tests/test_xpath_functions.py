@@ -32,8 +32,10 @@ _CONSTANTS = {
     "xs:yearMonthDuration": "'P1M'",
     "xs:QName": "'r'",
     "twig:version": "'1'",
+    **dict.fromkeys(("geo:point", "geo:circle", "geo:box"), "1"),
+    "geo:polygon": "'1,1 1,9 9,9 9,1 1,1'",
 }
-"""What the functions that make constants of texts take."""
+"""The first arguments of the functions that make constants."""
 
 
 _FURTHER = {
@@ -41,6 +43,14 @@ _FURTHER = {
     "twig:words": ["'case'", "'en'"],
     "twig:full-text": ["'\"a\"'", "'en'"],
     "time:within": ["'00:00-24:00'", "'UTC'"],
+    **{
+        key: ["geo:point(1, 2)"] for key in (f"geo:{name}" for name in ("intersects", "disjoint", "within", "contains"))
+    },
+    "geo:distance": ["geo:point(1, 2)"],
+    "geo:point": ["2"],
+    "geo:circle": ["2", "3"],
+    "geo:box": ["2", "3", "4"],
+    "geo:polygon": ["'2,3 2,4 3,4 2,3'", "'5,6 5,7 6,7 5,6'", "'2,6 2,7 3,7 2,6'", "'6,2 6,3 7,3 6,2'"],
 }
 """The second arguments, and those after them, of functions that do not take every text."""
 

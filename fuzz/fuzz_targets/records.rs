@@ -86,7 +86,7 @@ impl RecordSink for Reader {
         is_message
     }
 
-    fn wants_offers(&self) -> bool {
+    fn takes_offers(&self) -> bool {
         true
     }
 

@@ -97,6 +97,8 @@ class Engine:
     def answer(self, xml: bytes, published: int | None = None) -> Answer:
         """Returns the matching subscriptions, without looking up their keys. Releases the GIL.
 
+        A message that its DOCTYPE changes is expanded, unless queries in XQuery read it too.
+
         ``published``: when the message was published, in microseconds since 1970; without it, the present.
         """
 
@@ -140,6 +142,7 @@ class Engine:
         threads: int = 1,
         naming: Literal["slots", "keys", "groups"] = "keys",
         published: Sequence[int] | None = None,
+        yields: bool = False,
     ) -> BatchResult:
         """Matches ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
 
@@ -147,7 +150,8 @@ class Engine:
         is copied once, into memory that the engine keeps; ``bytes`` are not copied.
 
         All are matched against the population as it is at one moment. ``naming`` says what the matches are: slots;
-        positions in a table of keys; or positions in a table of lists of keys, one for each query.
+        positions in a table of keys; or positions in a table of lists of keys, one for each query. With ``yields`` a
+        thread does it that leaves the processor to others, where the system has such threads.
         """
 
     def match_records(
@@ -645,6 +649,9 @@ class RecordCutter:
 
     def resume(self, offset: int, records: int, line: int, column: int, around: bytes) -> None:
         """Begins at a place that :meth:`skim` has found, before any byte is fed."""
+
+def yielded_seconds() -> float:
+    """The processor time that threads which leave the processor to others have used for the thread that asks."""
 
 def scan_nodes(
     xml: bytes,

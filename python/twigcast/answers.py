@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple, cast, overload
 
 from twigcast._core import Answer, Results
-from twigcast.arrow_types import ArrowBatch
+from twigcast.arrow_types import DeliveryBatch
 from twigcast.envelope import Envelope
 from twigcast.errors import MissingExtra, UndecidedSubscription
 from twigcast.message_nodes import MessageNodes
@@ -156,7 +156,7 @@ class Match:
     def nodes(self, key: str) -> list[Node]:
         """Returns the nodes that a subscription's query selects in this message, in document order.
 
-        There are none where the subscription does not match. The query is evaluated when this is called.
+        The list is empty if the subscription does not match. The query is evaluated when this is called.
 
         Raises:
             UnknownKey: There is no such subscription. (A match that was frozen or pickled knows no others than those
@@ -366,6 +366,11 @@ class Deliveries(Sequence[Delivery]):
         return f"Deliveries([{shown}{', ...' if len(self) > 3 else ''}])"
 
     @property
+    def message(self) -> bytes:
+        """The message as those get it whose queries rewrite nothing."""
+        return self._message
+
+    @property
     def keys(self) -> list[str]:
         """The keys, delivery after delivery."""
         return self._all()[0]
@@ -383,7 +388,7 @@ class Deliveries(Sequence[Delivery]):
         """
         return _Payloads(self._results)
 
-    def arrow(self) -> ArrowBatch:
+    def arrow(self) -> DeliveryBatch:
         """Returns the deliveries as a record batch, with all results in one buffer, without envelope.
 
         The columns are ``key``, a ``dictionary<int32, string>``, and ``payload``, a
@@ -399,7 +404,7 @@ class Deliveries(Sequence[Delivery]):
             import pyarrow as pa
         except ImportError as missing:
             raise MissingExtra("pyarrow", "arrow") from missing
-        batch: ArrowBatch = pa.record_batch(self._results)
+        batch: DeliveryBatch = pa.record_batch(self._results)
         return batch
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:

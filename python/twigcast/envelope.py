@@ -23,13 +23,13 @@ _START: Final = (
 
 
 @cache
-def _plain_name() -> re.Pattern[str]:
+def plain_name() -> re.Pattern[str]:
     """Returns what a name without a colon is. Compiling such character classes takes milliseconds."""
     return re.compile(rf"[{_START}][{_START}\-.0-9\u00b7\u0300-\u036f\u203f-\u2040]*")
 
 
 @cache
-def _no_character() -> re.Pattern[str]:
+def no_character() -> re.Pattern[str]:
     """Returns the characters that XML cannot hold."""
     return re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -63,7 +63,7 @@ class Envelope:
         prefix, colon, local = self.name.rpartition(":")
         attributes = [self.message, self.key, *([] if self.query is None else [self.query])]
         for name in (*attributes, local, *([prefix] if colon else [])):
-            if not _plain_name().fullmatch(name) or name == "xmlns":
+            if not plain_name().fullmatch(name) or name == "xmlns":
                 raise EnvelopeError(name, "it is no name")
         for index, name in enumerate(attributes):
             if name in attributes[:index]:
@@ -94,14 +94,14 @@ class Envelope:
 
     def start(self, message_id: str, key: str, query: str = "") -> str:
         """Returns the start tag."""
-        asked = "" if self.query is None else f"{self.before_query}{_attribute(query)}"
-        return f'{self.opening}{_attribute(message_id)}{self.between}{_attribute(key)}{asked}">'
+        asked = "" if self.query is None else f"{self.before_query}{attribute_text(query)}"
+        return f'{self.opening}{attribute_text(message_id)}{self.between}{attribute_text(key)}{asked}">'
 
     @property
     def opening(self) -> str:
         """The start tag up to the message's id."""
         prefix, colon, _ = self.name.rpartition(":")
-        declared = f' xmlns:{prefix}="{_attribute(self.namespace or "")}"' if colon else ""
+        declared = f' xmlns:{prefix}="{attribute_text(self.namespace or "")}"' if colon else ""
         return f'<{self.name}{declared} {self.message}="'
 
     @property
@@ -120,6 +120,7 @@ class Envelope:
         return f"</{self.name}>"
 
 
-def _attribute(value: str) -> str:
+def attribute_text(value: str) -> str:
+    """Returns a text as it stands in an attribute."""
     # A character that XML cannot hold becomes the replacement character.
-    return _no_character().sub("\N{REPLACEMENT CHARACTER}", value).translate(_ESCAPED)
+    return no_character().sub("\N{REPLACEMENT CHARACTER}", value).translate(_ESCAPED)

@@ -26,6 +26,8 @@
     ├── SnapshotError                 a snapshot cannot be used         .path .reason
     ├── SourceError                   messages cannot be found          .path .reason
     ├── ReadOptionError               messages cannot be read so        .option .reason
+    ├── LifecycleProfileError         a profile of a source is wrong    .profile .part .reason
+    ├── WindowError                   a window cannot be used         .word .reason
     ├── OutputError                   results cannot be written         .path .reason
     ├── EnvelopeError                 an envelope cannot use a name     .name .reason
     ├── MissingDependency             something has to be installed
@@ -48,6 +50,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from twigcast.installing import install_line
 from twigcast.limits import Limits
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "InternalError",
     "InvalidContext",
     "InvalidKey",
+    "LifecycleProfileError",
     "LimitExceeded",
     "MalformedMessage",
     "MessageLimitExceeded",
@@ -84,6 +88,7 @@ __all__ = [
     "UnknownKey",
     "UnreadableMessage",
     "UnsupportedQuery",
+    "WindowError",
     "caret",
 ]
 
@@ -536,6 +541,46 @@ class ReadOptionError(TwigcastError, ValueError):
         return f"{self.option}: {self.reason}"
 
 
+class LifecycleProfileError(TwigcastError, ValueError):
+    """A profile of a source cannot be used.
+
+    Args:
+        profile: Its name.
+        part: The part of it that is wrong.
+        reason: What is wrong with that part, and what can be written.
+    """
+
+    code = "lifecycle-profile"
+
+    def __init__(self, profile: str, part: str, reason: str) -> None:
+        super().__init__(profile, part, reason)
+        self.profile = profile
+        self.part = part
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the profile {self.profile!r}, {self.part}: {self.reason}"
+
+
+class WindowError(TwigcastError, ValueError):
+    """A window of a subscription cannot be used.
+
+    Args:
+        word: The word of it that is wrong, such as ``within``.
+        reason: What is wrong with that, and what can be written.
+    """
+
+    code = "window"
+
+    def __init__(self, word: str, reason: str) -> None:
+        super().__init__(word, reason)
+        self.word = word
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}"
+
+
 class OutputError(_PathError):
     """Results cannot be written to their path.
 
@@ -588,7 +633,7 @@ class MissingExtra(MissingDependency, ImportError):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"this needs the package {self.package}: pip install 'twigcast[{self.extra}]'"
+        return f"this needs the package {self.package}: {install_line(self.extra)}"
 
 
 class MissingJava(MissingDependency):

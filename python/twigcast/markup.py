@@ -1,4 +1,4 @@
-"""Cuts the text of a message into what is shown in one way: tags and their parts, text, comments and so on."""
+"""Cuts the text of a message into pieces of one kind for display: parts of tags, text, comments and so on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 )
-"""Characters that cannot be seen, or change the direction of what is written."""
+"""Characters that are invisible, or change the direction of text."""
 
 Kind = Literal["start", "end", "empty", "text", "cdata", "comment", "pi", "doctype"]
 

@@ -145,7 +145,7 @@ class _PositionedNodes:
         if kind == "element":
             step = f"*:{local}" if uri or has_default else local
             if step == local:
-                self._alike[parent, f"*:{local}"] += 1  # for the others that have this name
+                self._alike[parent, f"*:{local}"] += 1  # for its siblings of the same name
         elif kind == "processing-instruction":
             step = f"processing-instruction('{local}')"
         self._alike[parent, step] += 1

@@ -6,11 +6,8 @@ All text is escaped, long lists and texts are cut and say so, and nothing is fet
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import islice
 from typing import Final
-
-from twigcast.markup import UNSEEN, parts, tokens
 
 ROWS_MAX: Final = 20
 """Rows of a table that are shown."""
@@ -44,17 +41,24 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[obj
     """Returns a table.
 
     Args:
-        caption: What stands above it.
+        caption: The text above the table.
         columns: The names of its columns.
-        rows: Its rows, as many as are at hand; the first are shown.
-        count: How many there are.
+        rows: The rows, or the first of them. At most ``ROWS_MAX`` are shown.
+        count: The number of all rows.
     """
     shown = list(islice(rows, ROWS_MAX))
-    head = "".join(f"<th {_CELL}>{escape(column)}</th>" for column in columns)
+    head = "".join(f"<th {_CELL}>{_escaped(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td {_CELL}>{_cell(value)}</td>' for value in row)}</tr>" for row in shown)
     rest = f"<div>and {count - len(shown):,} more</div>" if count > len(shown) else ""
     lines = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if shown else ""
-    return Html(f"<div><b>{escape(caption)}</b>{lines}{rest}</div>")
+    return Html(f"<div><b>{_escaped(caption)}</b>{lines}{rest}</div>")
+
+
+def _escaped(text: str) -> str:
+    """Returns text as HTML. The module that does so has a table of all its entities, which only notebooks need."""
+    from html import escape
+
+    return escape(text)
 
 
 def _cell(value: object) -> str:
@@ -68,6 +72,8 @@ def html_code(text: str) -> Html:
 
 def html_xml(data: bytes) -> Html:
     """Returns XML highlighted; bytes that are no UTF-8 are shown by a sign in their place."""
+    from twigcast.markup import parts, tokens  # as in `_visible`
+
     text = cut(data.decode("utf-8", "replace"))
     spans = (_span(part.kind, part.text) for token in tokens(text) for part in parts(token))
     return Html(f'<pre style="margin:0;white-space:pre-wrap">{"".join(spans)}</pre>')
@@ -98,4 +104,6 @@ def _span(kind: str, text: str) -> str:
 
 def _visible(text: str) -> str:
     """Returns text as HTML, with characters that cannot be seen shown by their code."""
-    return UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", escape(text))
+    from twigcast.markup import UNSEEN  # its patterns take longer to compile than most programs take to start
+
+    return UNSEEN.sub(lambda found: f"[U+{ord(found.group()):04X}]", _escaped(text))

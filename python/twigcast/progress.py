@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
-from html import escape
 from typing import Any, Final, Protocol, TextIO, TypeVar
 
 _SECONDS: Final = 0.2
@@ -59,12 +58,14 @@ class NotebookDisplay:
 
     def show(self, share: float | None, text: str) -> None:
         """Shows the bar, or moves it."""
+        from html import escape
+
         from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]
 
         value = "" if share is None else f' value="{share:.4f}"'
-        content = HTML(f'<progress max="1"{value} style="width:20em"></progress> {escape(text)}')
+        content = HTML(f'<progress max="1"{value} style="width:20em"></progress> {escape(text)}')  # type: ignore[no-untyped-call,unused-ignore]
         if self._handle is None:
-            self._handle = display(content, display_id=True)
+            self._handle = display(content, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
         else:
             self._handle.update(content)
 
@@ -81,7 +82,7 @@ def is_notebook() -> bool:
 
 
 def display_here(stream: TextIO | None = None) -> ProgressDisplay | None:
-    """Returns a display for where this process runs; ``None`` where nobody would see it move.
+    """Returns a display for a notebook or a terminal; ``None`` if the output goes elsewhere, such as to a log.
 
     Args:
         stream: The terminal, if it is one; by default, standard error.
@@ -106,11 +107,11 @@ def track(
     display: ProgressDisplay | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[T]:
-    """Yields items, and shows how many there were: for messages in a loop, or subscriptions to add.
+    """Yields items and shows how many have passed: for messages in a loop, or subscriptions to add.
 
     Args:
-        items: What is worked on.
-        unit: What the items are, such as ``messages``.
+        items: The items to work on.
+        unit: The word for the items, such as ``messages``.
         total: How many there are; by default their length, if they have one.
         display: Where it is shown; by default in the notebook or on the terminal, if there is one.
         clock: Returns the time in seconds.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def microseconds(published: datetime | None) -> int:
@@ -20,11 +19,14 @@ def microseconds(published: datetime | None) -> int:
     """
     if published is None:
         return time.time_ns() // 1_000
+    # Most messages are published when they come.
+    from datetime import UTC, datetime, timedelta
+
     if not isinstance(published, datetime):
         raise TypeError(f"published must be a datetime, not {type(published).__name__}")
     if published.tzinfo is None:
         raise ValueError("published has no time zone; write datetime(..., tzinfo=UTC) or the like")
-    return (published - _EPOCH) // _MICROSECOND
+    return (published - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def microseconds_of_each(published: datetime | Sequence[datetime] | Any | None, count: int) -> list[int]:
@@ -34,7 +36,7 @@ def microseconds_of_each(published: datetime | Sequence[datetime] | Any | None, 
         TypeError: An item is no ``datetime``.
         ValueError: There are more or fewer times than messages, or one says nothing of a time zone.
     """
-    if published is None or isinstance(published, datetime):
+    if published is None or not hasattr(published, "__iter__"):
         return [microseconds(published)] * count
     times = published.to_pylist() if hasattr(published, "to_pylist") else list(published)
     if len(times) != count:

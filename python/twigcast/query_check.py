@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from twigcast._core import QueryCheck
 from twigcast.engine.external import check_query
+from twigcast.errors import QueryError
 from twigcast.limits import Limits
 from twigcast.notebook import html_code, html_table
 from twigcast.registration import Dialect, Numbers, Params, require_str
 from twigcast.subscription_items import checked_namespaces, checked_params, dialect_with_numbers
+
+if TYPE_CHECKING:
+    from twigcast.query import Query
+    from twigcast.schema import Satisfiability
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +77,44 @@ def check(
     params: Params | None = None,
     limits: Limits | None = None,
     numbers: Numbers | None = None,
+    dtd: str | Path | bytes | Satisfiability | None = None,
 ) -> QueryReport:
     """Reads a query as :meth:`SubscriptionSet.add` would, and returns how it would run. Arguments are as there.
+
+    With ``dtd``, a query that no message valid by this DTD can match has a warning that says why. It is a file, the
+    text of a DTD as bytes, or for many queries ``Satisfiability(read_dtd(...))`` (:mod:`twigcast.schema`).
 
     Raises:
         QueryError: The query is refused.
         InvalidContext: The namespaces or the parameters cannot be used, or there is no such dialect.
-        MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
+        MissingExtra: The dialect is ``xquery``, and Saxon is not installed; or a DTD is to be read, and lxml is not.
+        SchemaError: The DTD cannot be read.
+        OSError: The file of the DTD cannot be read.
     """
     require_str(query, "query")
     dialect = dialect_with_numbers(dialect, numbers)
-    return QueryReport.of(
-        check_query(query, checked_namespaces(namespaces), dialect, checked_params(params), limits=limits)
-    )
+    declared, values = checked_namespaces(namespaces), checked_params(params)
+    report = QueryReport.of(check_query(query, declared, dialect, values, limits=limits))
+    if dtd is None:
+        return report
+    schema, parsed = _satisfiability(dtd), parsed_natively(query, declared, dialect, values)
+    reason = None if parsed is None else schema.why_never(parsed)
+    if reason is None:
+        return report
+    return replace(report, warnings=(*report.warnings, f"no message that follows the DTD matches: {reason}"))
+
+
+def parsed_natively(query: str, namespaces: Mapping[str, str], dialect: Dialect, params: Params) -> Query | None:
+    """Returns a query as data; ``None`` for one that the engine refuses or leaves to Saxon."""
+    from twigcast.query import parse  # most who check queries have no schema
+
+    try:
+        return parse(query, namespaces, "native" if dialect == "xquery" else dialect, params)
+    except QueryError:
+        return None
+
+
+def _satisfiability(dtd: str | Path | bytes | Satisfiability) -> Satisfiability:
+    from twigcast.schema import Satisfiability, read_dtd
+
+    return dtd if isinstance(dtd, Satisfiability) else Satisfiability(read_dtd(dtd))

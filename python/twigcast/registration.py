@@ -57,8 +57,8 @@ class Subscription:
     """``None``: that of the set."""
 
     group: str = ""
-    """Whom it belongs to. In each message, what the subscriptions of one group may cost does not depend on those of
-    others; all without a group are one."""
+    """The group of subscriptions that it belongs to, such as those of one customer. Each group has its own share of the
+    work that a message may cost. Subscriptions without a group form one group together."""
 
     params: Params = field(default_factory=dict)
     """The values of ``$name`` in the query, by name. A query with parameters costs as much as one that has the values
@@ -87,7 +87,7 @@ class RefusedSubscription:
     """A subscription that was not added."""
 
     subscription: Subscription
-    """The subscription; what should be a string in it and is none stands there as ``str`` shows it."""
+    """The subscription. Values that should be strings and are not are converted by ``str``."""
 
     error: TwigcastError
 

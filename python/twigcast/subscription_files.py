@@ -7,9 +7,11 @@
                  a JSON object
 ``dialect``      ``xpath``, ``legacy``, ``doubles`` or ``xquery``
 ``numbers``      ``xs:double`` for the dialect ``doubles``: texts that are compared with numbers may have exponents
-``group``        whom the subscription belongs to
+``group``        the group that the subscription belongs to
 ``params``       the values of ``$name`` in the query: an object in JSON, a map or a struct in Parquet; as text, a JSON
                  object
+``when``         when the subscription is told, as :class:`twigcast.Windows` takes it: an object in JSON; only for
+                 ``twigcast deliver`` and for brokers
 ===============  =====================================================================================
 
 - ``.csv`` and ``.tsv``: a header with these columns; commas, semicolons or tabs between them, or what a line ``sep=;``
@@ -18,11 +20,11 @@
   query and its own key; if there is one object alone, it may have queries, or objects, by key
 - ``.parquet``, or a folder of such files
 - any other name: JSON where it begins with ``{`` or ``[``, else a plain list of queries, one a line, each its own key;
-  lines that begin with ``#`` are comments, and what was there before is left out
+  lines that begin with ``#`` are comments, and repeated queries are left out
 
-Other columns are not read; one that resembles one of these is warned of. Text is UTF-8, with or without a byte order
-mark, or UTF-16 with one, and may be compressed (``.gz``, ``.bz2``, ``.xz``, ``.zst``). In place of a row that is not a
-subscription there is an error, and reading goes on.
+Other columns are not read; a name that resembles one of these causes a warning. Text is UTF-8, with or without a byte
+order mark, or UTF-16 with one, and may be compressed (``.gz``, ``.bz2``, ``.xz``, ``.zst``). In place of a row that is
+not a subscription there is an error, and reading goes on.
 """
 
 from __future__ import annotations
@@ -160,6 +162,7 @@ def load_subscriptions(
     namespaces: Mapping[str, str] | None = None,
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
+    when: dict[str, object] | None = None,
 ) -> tuple[SubscriptionSet, list[RefusedSubscriptionRow]]:
     """Returns a set of the subscriptions in a file or a snapshot, and the rows that were refused.
 
@@ -168,6 +171,7 @@ def load_subscriptions(
         namespaces: Prefix to namespace, for all queries.
         dialect: How queries are read whose row names no dialect.
         limits: Limits of the set.
+        when: Receives, by key, when subscriptions are told that say so.
 
     Raises:
         SubscriptionFileError: The file cannot be read at all.
@@ -189,6 +193,8 @@ def load_subscriptions(
         for row in read_subscriptions(name):
             if isinstance(row, SubscriptionFileRow):
                 rows.append(row)
+                if when is not None and row.when is not None:
+                    when[row.subscription.key] = row.when
                 yield row.subscription
             else:
                 refused.append(RefusedSubscriptionRow(row.path, row.line, row.key, row))

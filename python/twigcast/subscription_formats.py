@@ -37,6 +37,9 @@ class SubscriptionFileRow:
 
     subscription: Subscription
 
+    when: object = None
+    """When it is told, as it is written, if the file says so: for windows, which a set does not have."""
+
 
 FileRows = Iterator[SubscriptionFileRow | SubscriptionFileError]
 """The rows of a file, or the errors in place of them."""
@@ -195,7 +198,7 @@ def _json_object_rows(rows: _JsonRows, first: str, rest: Iterator[str], blank: i
             return
         lines = itertools.chain([first], [""] * between, [second] if second else [], others)
     elif isinstance(error, json.JSONDecodeError) and error.pos >= len(first.strip()):
-        text = (first + "".join(rest)).rstrip()  # so that what is missing at the end is not missed behind it
+        text = (first + "".join(rest)).rstrip()  # so that an object without an end is reported at its last line
         begun = [line for line in io.StringIO(text, newline="") if line.lstrip()[:1] == "{"]
         if text != first.rstrip() and not any(_decoded(line.strip())[1] is None for line in begun):
             yield from _json_document_rows(rows, text, blank)
@@ -278,7 +281,7 @@ def _after_space(text: str, position: int) -> int:
 
 
 def _plain_rows(name: str, lines: Iterable[str], first: int) -> FileRows:
-    """Yields a query for each line; it is its own key. One that was there before is left out."""
+    """Yields a query for each line, which is its own key. Repeated queries are left out."""
     seen: set[str] = set()
     for line, text in enumerate(lines, start=first):
         query = text.strip()
@@ -381,7 +384,7 @@ def check_columns(name: str, columns: Sequence[object], line: int | None = None)
 
 def _row(name: str, line: int, values: Mapping[str, Any]) -> SubscriptionFileRow | SubscriptionFileError:
     try:
-        return SubscriptionFileRow(line, as_record(values))
+        return SubscriptionFileRow(line, as_record(values), values.get("when"))
     except (InvalidKey, QuerySyntaxError, InvalidContext) as error:
         return SubscriptionFileError(name, line, error.reason, _shown_key(values.get("key")))
 

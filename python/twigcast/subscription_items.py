@@ -1,12 +1,11 @@
 """Reads subscriptions in the forms in which programs have them: mappings, tuples, records, tables.
 
-Whatever is wrong with one of them refuses that one, with its position, and the others go in. Only what is no
-subscription at all is a ``TypeError``.
+A fault of one subscription refuses that one, with its position, and the others are added. An object that is no
+subscription at all raises a ``TypeError``.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +39,9 @@ _PREFIX: Final = re.compile(r"[^\W\d][\w.\-]*")
 _OF_MESSAGE: Final = ("doc", "msg")
 """Variables that stand for the message."""
 
+
+_SHOWN_MAX: Final = 10**40
+"""A number that an error repeats is smaller."""
 
 _EXACT_MAX: Final = 1 << 53
 """Whole numbers up to this are doubles."""
@@ -128,8 +130,9 @@ def _scalar(name: str, value: object) -> ParameterScalar:
         return value
     if isinstance(value, Integral):
         whole = int(value)
-        if abs(whole) > _EXACT_MAX and int(float(whole)) != whole:
-            raise InvalidContext(f"no double holds {whole} exactly, the value of {name!r}; give it as a text")
+        if abs(whole) > _EXACT_MAX and not _is_double(whole):
+            shown = str(whole) if abs(whole) < _SHOWN_MAX else "so large a number"
+            raise InvalidContext(f"no double holds {shown} exactly, the value of {name!r}; give it as a text")
         return whole
     if isinstance(value, Real):
         number = float(value)
@@ -139,6 +142,13 @@ def _scalar(name: str, value: object) -> ParameterScalar:
     nothing = "; leave a parameter without a value out" if value is None else ""
     kinds = "str, int, float, bool or a list of these"
     raise TypeError(f"the value of the parameter {name!r} must be {kinds}, not {type(value).__name__}{nothing}")
+
+
+def _is_double(whole: int) -> bool:
+    try:
+        return int(float(whole)) == whole
+    except OverflowError:
+        return False
 
 
 def checked_dialect(dialect: object) -> None:
@@ -258,6 +268,8 @@ def parse_params(written: str) -> dict[str, Any]:
     """
     if not written.strip():
         return {}
+    import json
+
     try:
         values = json.loads(written)
     except (ValueError, RecursionError) as error:
@@ -274,6 +286,8 @@ def parse_namespaces(written: str | list[Any]) -> dict[str, str]:
         InvalidContext: They are written in none of these ways.
     """
     if isinstance(written, str) and written.lstrip().startswith("{"):
+        import json
+
         try:
             declared = json.loads(written)
         except (ValueError, RecursionError) as error:

@@ -1,6 +1,7 @@
 """The public face of the engine: a set of subscriptions that messages are matched against.
 
-A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing else.
+A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing else. Parts that only some programs
+use, such as explanations, are imported by the methods that need them, so that importing the package is quick.
 """
 
 from __future__ import annotations
@@ -8,27 +9,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from dataclasses import fields, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twigcast._core import ThrottledSubscription
 from twigcast.answers import Deliveries, Match, Node
-from twigcast.arrow_types import ArrowArray, ArrowBatch, ArrowTable
-from twigcast.engine.records import RecordMatches, as_document
+from twigcast.arrow_types import ArrowArray, ArrowTable, MatchBatch
 from twigcast.engine.session import EngineSession
 from twigcast.envelope import Envelope
 from twigcast.errors import QueryWarning, SnapshotError, UnknownKey
-from twigcast.explanation.explainer import Explanation, NearMisses, explain_with, nearest
 from twigcast.limits import Limits
 from twigcast.notebook import ROWS_MAX, html_code, html_table
 from twigcast.progress import track
-from twigcast.query_check import QueryReport
 from twigcast.reading.document_types import EntitySet
 from twigcast.reading.options import ReadOptions
-from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.streams import ByteStream
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.registration import (
@@ -49,54 +45,14 @@ from twigcast.subscription_items import (
     checked_params,
     dialect_with_numbers,
 )
-from twigcast.xquery.saxon import require as require_saxon
 
+if TYPE_CHECKING:
+    from datetime import datetime
 
-@dataclass(frozen=True, slots=True)
-class EngineStatistics:
-    """Counts of the structures that the subscriptions of a set share, and their sizes in bytes."""
-
-    subscriptions: int
-    contexts: int
-    """Different settings (namespaces, dialect and parameters) of subscriptions."""
-    queries: int
-    """Different queries."""
-    recent_queries: int
-    """Queries in the recent segment of the index."""
-    dead_queries: int
-    """Removed queries that stay in the main segment until it is merged."""
-    nfa_states: int
-    nfa_bytes: int
-    twigs: int
-    branches: int
-    branch_bytes: int
-    triggers: int
-    crowded_states: int
-    """States whose triggers are looked up in a table."""
-    accesses: int
-    """Queries that values lead to, counted by path."""
-    access_bytes: int
-    conditions: int
-    """Different conditions that these verify."""
-    groups: int
-    """Groups that subscriptions were given."""
-    unread_numbers: int
-    """How often a comparison has read a value with an exponent as no number, as XPath 1.0 does."""
-    throttled: int
-    """Different queries that are set aside: see :meth:`SubscriptionSet.throttled`."""
-    evaluated_always: int
-    """Queries that are evaluated on each message."""
-    condition_bytes: int
-    atom_bytes: int
-    registry_bytes: int
-    """Bytes of keys, query texts and subscribers."""
-    compiled_bytes: int
-    matchers: int
-    """Matchers that no thread uses now; each has caches of its own."""
-    cache_bytes: int
-    cache_overflows: int
-    """How often the caches of a matcher were full and had to be emptied."""
-    dfa_states: int
+    from twigcast.engine.records import RecordMatches
+    from twigcast.engine.statistics import EngineStatistics
+    from twigcast.explanation.explainer import Explanation, NearMisses
+    from twigcast.query_check import QueryReport
 
 
 class SubscriptionSet:
@@ -140,7 +96,9 @@ class SubscriptionSet:
             raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
         dialect = dialect_with_numbers(dialect, numbers)
         if dialect == "xquery":
-            require_saxon()
+            from twigcast.xquery.saxon import require
+
+            require()
         self._namespaces = checked_namespaces(namespaces)
         self._dialect = dialect
         reading = _reading(entities, dtd, tolerant=tolerant)
@@ -171,7 +129,7 @@ class SubscriptionSet:
 
         Raises:
             DuplicateKey: The key is taken.
-            InvalidKey: The key is empty.
+            InvalidKey: The key is no text that UTF-8 can hold.
             QueryError: The query is refused.
             InvalidContext: The namespaces or the parameters cannot be used.
 
@@ -220,7 +178,7 @@ class SubscriptionSet:
     def add_many(self, subscriptions: Subscriptions, *, replace: bool = False, progress: bool = False) -> AddReport:
         """Adds many subscriptions, much faster than one by one, and reports which were refused and which look wrong.
 
-        What is wrong with one of them refuses that one, also a key that is no string, and all others are added.
+        A fault of one subscription, even a key that is not a string, refuses only that one; all others are added.
 
         Args:
             subscriptions: Queries by key (``{"desk": "/a"}``), or records by key; or :class:`Subscription` objects,
@@ -328,6 +286,8 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
+        from twigcast.query_check import QueryReport
+
         if not self._has(key):
             raise UnknownKey(key)
         report = QueryReport.of(self._session.engine.describe(key))
@@ -349,6 +309,8 @@ class SubscriptionSet:
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
+        from twigcast.engine.statistics import EngineStatistics
+
         counts = self._session.engine.statistics()
         return EngineStatistics(**{field.name: counts[field.name] for field in fields(EngineStatistics)})
 
@@ -423,6 +385,8 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
             UndecidedSubscription: The query could not be decided on the message within the limits.
         """
+        from twigcast.explanation.explainer import explain_with
+
         subscription = self[key]
         alone = EngineSession.empty(self.limits, reading=self._session.reading, is_quiet=True)
         dialect = subscription.dialect or self._dialect
@@ -442,6 +406,8 @@ class SubscriptionSet:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
+        from twigcast.explanation.explainer import nearest
+
         xml = self._session.prepared(as_bytes(message, self.limits.message_bytes_max))
         matching = set(self.match(xml).keys)
         others = [key for key in self.keys() if key not in matching]
@@ -484,7 +450,7 @@ class SubscriptionSet:
         *,
         repairs: RepairCounts | None = None,
     ) -> RecordMatches:
-        """Returns the answers to the records of one large document, while that is read: memory is bounded by a record.
+        """Matches the records of one large document while it is read, so that memory is bounded by one record.
 
         Cutting and matching are one pass, faster than matching the document as a whole. Iterating yields a
         :class:`~twigcast.engine.records.RecordMatch` for each record that matches or cannot be used, in order;
@@ -503,6 +469,8 @@ class SubscriptionSet:
             SourceError: The file cannot be read.
             TypeError: The document is in none of these forms.
         """
+        from twigcast.engine.records import RecordMatches, as_document
+
         if isinstance(options, str):
             options = replace(self._session.reading, record=options)
         elif not isinstance(options, ReadOptions):
@@ -520,7 +488,7 @@ class SubscriptionSet:
         grouped: bool = False,
         threads: int = 1,
         published: datetime | Sequence[datetime] | ArrowArray | None = None,
-    ) -> ArrowBatch:
+    ) -> MatchBatch:
         """Matches many messages at once, from and to Arrow.
 
         Args:
@@ -563,7 +531,7 @@ class SubscriptionSet:
         # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.engine.arrow import match_batch
 
-        answer: ArrowBatch = match_batch(
+        answer: MatchBatch = match_batch(
             self._session,
             messages,
             column=column,
@@ -622,6 +590,7 @@ class SubscriptionSet:
 
     def _snapshot(self) -> bytes:
         import tempfile
+        from pathlib import Path
 
         with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
             path = Path(folder, "snapshot")
@@ -630,7 +599,7 @@ class SubscriptionSet:
 
 
 def _reading(entities: EntitySet | None, dtd: str | os.PathLike[str] | None, *, tolerant: bool) -> ReadOptions:
-    """Returns how the messages of a set are read. What is wrong with a DTD is told before there are any."""
+    """Returns the options with which a set reads messages; raises at once if the DTD is wrong."""
     path = None if dtd is None else os.path.abspath(os.fspath(dtd))  # noqa: PTH100 - as the user wrote it, but absolute
     reading = ReadOptions(entities=entities, dtd=path, tolerant=tolerant)
     if path is not None:
@@ -640,6 +609,7 @@ def _reading(entities: EntitySet | None, dtd: str | os.PathLike[str] | None, *, 
 
 def _from_snapshot(data: bytes, settings: dict[str, Any]) -> SubscriptionSet:
     import tempfile
+    from pathlib import Path
 
     with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
         path = Path(folder, "snapshot")

@@ -15,6 +15,8 @@ HEAVY_MODULES = frozenset(
         *("importlib.metadata", "inspect", "jinja2", "logging", "lxml", "multiprocessing", "numpy", "pandas"),
         *("pyarrow", "pydantic", "pyspark", "rich", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "typer"),
         *("unittest", "urllib.request", "uuid", "xml.dom", "xml.etree", "xml.sax", "zipfile"),
+        # A millisecond or more each, which only parts of the library need.
+        *("datetime", "html.entities", "json", "pathlib", "urllib.parse", "xml.parsers"),
     }
 )
 

@@ -15,9 +15,10 @@ UNUSED_WORDS = frozenset(
     {
         *("told", "hear", "given", "known", "made", "found", "wish", "want", "way", "place", "thing", "crowd"),
         *("bury", "revive", "late", "lent", "room"),
+        *("hears", "wishes", "wants", "ways", "things", "crowds", "buries", "revives", "rooms"),
     }
 )
-"""Words that no public name holds, by rule 6 of the glossary."""
+"""Words that no public name holds, as the glossary lists them. Places may also be those on a map."""
 UNUSED_ALONE = frozenset({"look"})
 """Words that are no name by themselves, and may be part of one (``look_up``)."""
 

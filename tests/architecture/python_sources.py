@@ -68,6 +68,8 @@ class SourceFile:
     """The strings of ``__all__``."""
     first_line: str | None = None
     """First line of the docstring of the module."""
+    docstring: str = ""
+    """The docstring of the module."""
 
     @property
     def module(self) -> str:
@@ -136,6 +138,7 @@ class _Reader:
 
     def read(self, tree: ast.Module) -> None:
         self.file.first_line = _first_line(tree)
+        self.file.docstring = ast.get_docstring(tree) or ""
         self._body(tree.body, _Scope())
 
     def _body(self, body: Iterable[ast.AST], scope: _Scope) -> None:

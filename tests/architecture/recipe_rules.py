@@ -220,13 +220,12 @@ def _folders(prefix: str) -> set[str]:
 
 
 def overlay_protocols() -> list[str]:
-    """Returns the places that an overlay protocol misses: one of its two folders, its options, its function, a test."""
+    """Returns what an overlay protocol lacks: one of its folders, its scenario, its function, its options, a test."""
     protocols, scenarios = _folders("overlay/"), _folders("lab/overlays/")
-    options = python_sources.package_files().get("lab/overlays/options.py")
+    files = python_sources.package_files()
+    options = files.get("lab/overlays/options.py")
     classes = {item.name.lower() for item in options.definitions if item.kind == "class"} if options else set()
     rows = {name for name, _ in options.references} if options else set()
-    simulations = python_sources.package_files().get("lab/overlays/simulate.py")
-    functions = {item.name for item in simulations.definitions if item.kind == "function"} if simulations else set()
     offenders = []
     for name in sorted(protocols | scenarios):
         if name not in protocols:
@@ -235,8 +234,11 @@ def overlay_protocols() -> list[str]:
             offenders.append(f"{name}: no folder lab/overlays/{name}")
         if f"{name}options" not in classes or name not in rows:
             offenders.append(f"{name}: no options, or no row, in lab/overlays/options.py")
-        if f"simulate_{name}" not in functions:
-            offenders.append(f"{name}: no function simulate_{name} in lab/overlays/simulate.py")
+        if f"lab/overlays/{name}/scenario.py" not in files:
+            offenders.append(f"{name}: no lab/overlays/{name}/scenario.py")
+        simulation = files.get(f"lab/overlays/{name}/simulate.py")
+        if simulation is None or "simulate" not in {item.name for item in simulation.definitions}:
+            offenders.append(f"{name}: no function simulate in lab/overlays/{name}/simulate.py")
         if not any(path.startswith((f"lab/overlays/{name}/", f"overlay/{name}/")) for path in _test_texts()):
             offenders.append(f"{name}: no test in tests/lab/overlays/{name} or tests/overlay/{name}")
     return offenders

@@ -39,7 +39,7 @@ REPOSITORY = {
     f"{PACKAGE}/overlay/gossip/network/driver.py": "import socket",
     f"{PACKAGE}/lab/overlays/gossip/scenario.py": "",
     f"{PACKAGE}/lab/overlays/options.py": "class GossipOptions: ...\nTABLE = {'gossip': GossipOptions}",
-    f"{PACKAGE}/lab/overlays/simulate.py": "def simulate_gossip(options): ...",
+    f"{PACKAGE}/lab/overlays/gossip/simulate.py": "def simulate(options): ...",
     "tests/lab/overlays/gossip/test_node.py": "",
     f"{PACKAGE}/lab/experiments/framework/registry.py": 'PACKAGES = (\n    "twigcast.lab.experiments.knuth",\n)\n',
     f"{PACKAGE}/lab/experiments/knuth/figure.py": (
@@ -123,7 +123,7 @@ def test_a_complete_repository_passes(rule: str, write: Callable[[dict[str, str]
         ("overlays", f"{PACKAGE}/lab/overlays/gossip/scenario.py", None),
         ("overlays", f"{PACKAGE}/lab/overlays/other/scenario.py", ""),
         ("overlays", f"{PACKAGE}/lab/overlays/options.py", "class GossipOptions: ..."),
-        ("overlays", f"{PACKAGE}/lab/overlays/simulate.py", "def simulate_other(options): ..."),
+        ("overlays", f"{PACKAGE}/lab/overlays/gossip/simulate.py", "def other(options): ..."),
         ("overlays", "tests/lab/overlays/gossip/test_node.py", None),
         ("input", f"{PACKAGE}/overlay/gossip/node.py", "import asyncio.tasks"),
         ("input", f"{PACKAGE}/overlay/gossip/node.py", "from time import time"),

@@ -418,6 +418,20 @@ def test_first_lines_of_files() -> None:
     ]
 
 
+def test_maps_of_packages() -> None:
+    files = python_package(
+        __init__='"""A package.\n\n- ``a``: something\n"""\n',
+        a="",
+        b="",
+        c____init__='"""A folder: `d`, `e.py`."""\n',
+        c__d="",
+        c__e="",
+        c__f="",
+        c____main__="",
+    )
+    assert text_rules.package_maps(files) == ["__init__.py: b", "__init__.py: c", "c/__init__.py: f"]
+
+
 def test_long_functions() -> None:
     body = "    x = 1\n" * 68
     files = python_package(

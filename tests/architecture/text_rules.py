@@ -81,6 +81,25 @@ def _is_offender(path: str, item: Definition) -> bool:
     return not is_sentence(item.first_line, needs_verb=item.kind in {"function", "method"})
 
 
+_PUBLICATION = re.compile(r"lab/experiments/(?!framework/|reporting/)\w+/")
+"""The folders of publications: their modules are named after figures, which need no map."""
+
+
+def package_maps(files: Mapping[str, SourceFile] | None = None) -> list[str]:
+    """Returns the modules and packages that the docstring of their package does not name: it is a map of the folder."""
+    files = files or python_sources.package_files()
+    offenders = []
+    for path in files:
+        folder, _, name = path.removesuffix("/__init__.py").rpartition("/")
+        package = files.get(f"{folder}/__init__.py" if folder else "__init__.py")
+        stem = name.removesuffix(".py")
+        if package is None or stem.startswith("__") or _PUBLICATION.match(path.removesuffix("__init__.py")):
+            continue
+        if re.search(rf"`{stem}(?:\.py|/)?`", package.docstring) is None:
+            offenders.append(f"{package.path}: {stem}")
+    return sorted(offenders)
+
+
 def rust_first_lines(files: Mapping[str, RustFile] | None = None) -> list[str]:
     """Returns the modules and public items of Rust whose documentation begins otherwise."""
     offenders = []

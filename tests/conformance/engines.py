@@ -19,6 +19,7 @@ from tests.conformance.cases import Case, CaseQuery, ExpectedError
 from tests.conformance.locations import Locator
 from tests.conformance.oracles import xpath
 from twigcast import Limits, Node, Subscription, SubscriptionSet
+from twigcast.arrow_types import MatchRow
 from twigcast.errors import QueryError, QueryWarning, RejectedMessage, TwigcastError
 from twigcast.query import parse
 
@@ -108,12 +109,14 @@ def _error(error: Mapping[str, Any]) -> ExpectedError:
 def grouped(population: SubscriptionSet, messages: Sequence[bytes]) -> list[Answer]:
     """A batch whose answers are groups of keys."""
     found = population.match_batch(pa.array(messages, pa.large_binary()), grouped=True)
-    return [
-        Answer(error=_error(row["error"]))
-        if row["error"] is not None
-        else Answer(frozenset(key for group in row["groups"] for key in group))
-        for row in found.to_pylist()
-    ]
+    return [_grouped_row(row) for row in found.to_pylist()]
+
+
+def _grouped_row(row: MatchRow) -> Answer:
+    if row["error"] is not None:
+        return Answer(error=_error(row["error"]))
+    assert row["groups"] is not None
+    return Answer(frozenset(key for group in row["groups"] for key in group))
 
 
 def from_snapshot(population: SubscriptionSet, folder: Path) -> SubscriptionSet:

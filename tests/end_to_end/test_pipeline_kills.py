@@ -1,6 +1,6 @@
 """The pipeline is killed for real, at random moments, and started again: nothing is lost and nothing doubled.
 
-``TWIGCAST_KILLS`` sets how often each test kills before it lets the pipeline come to its end (once by default).
+``TWIGCAST_TEST_KILLS`` sets how often each test kills before it lets the pipeline come to its end (once by default).
 """
 
 import json
@@ -21,17 +21,19 @@ pytest.importorskip("pyspark")
 
 import pyarrow.parquet as pq
 
+from tests.lifecycle.model import AREAS, PROFILE, Model, history
 from tests.seeds import printed_seed
 from twigcast.demo.__main__ import write_subscriptions
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import MissingJava, TwigcastError
+from twigcast.registration import Subscription
 from twigcast.spark.session import check_java
 from twigcast.subscriptions import SubscriptionSet
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("TWIGCAST_KILLS", "1"))
+KILLS = int(os.environ.get("TWIGCAST_TEST_KILLS", "1"))
 WAIT_SECONDS = 600.0
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
 
@@ -48,8 +50,7 @@ def _java() -> None:
 
 @pytest.fixture
 def chance() -> random.Random:
-    seed = printed_seed()
-    return random.Random(seed)
+    return random.Random(printed_seed())
 
 
 @pytest.fixture
@@ -201,6 +202,51 @@ def test_a_stream_that_is_killed_and_started_again(
     pipeline.process.send_signal(signal.SIGTERM)
     assert pipeline.finish() == 3
     assert on_disk(output) == expected(messages)
+
+
+def test_what_is_followed_survives_kills(
+    tmp_path: Path, chance: random.Random, started: Callable[..., Pipeline]
+) -> None:
+    """Messages that update and cancel each other: after a kill the stream knows what came before, and tells it once."""
+    inbox, output = tmp_path / "inbox", tmp_path / "output"
+    inbox.mkdir()
+    made = history(chance, 48, expiring=False)
+    areas = {f"k{number}": AREAS[number % len(AREAS)] for number in range(8)}
+    write_subscriptions(tmp_path / "s.jsonl", [Subscription(key, f"//area = '{area}'") for key, area in areas.items()])
+    (tmp_path / "profile.json").write_text(json.dumps(PROFILE))
+    model, wanted = Model(), set()
+    for number, message in enumerate(made):
+        told = model.enter(message, areas, dict.fromkeys(areas, True), number)
+        wanted |= {(f"{number:04}.xml", key, relation or None) for key, relation in told.items()}
+    options = ["--stream", "-m", inbox, "-s", tmp_path / "s.jsonl", "-o", output, "--files-per-batch", 8]
+    options += ["--profile", tmp_path / "profile.json"]
+    waiting = list(enumerate(made))
+
+    def arrive(count: int) -> None:
+        for number, message in waiting[:count]:
+            (inbox / f".{number}").write_text(message.xml)
+            (inbox / f".{number}").rename(inbox / f"{number:04}.xml")
+        del waiting[:count]
+
+    def commits() -> int:
+        return len(list((output / "_commits").glob("*.json")))
+
+    def reached(requested: int) -> bool:
+        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= requested
+
+    for _ in range(KILLS):
+        arrive(len(made) // (KILLS + 1))
+        requested = commits() + chance.choice((0, 1, 2, 3))
+        pipeline = started(*options)
+        assert pipeline.wait_until(partial(reached, requested))
+        time.sleep(chance.uniform(0.0, 1.0))
+        pipeline.kill(chance.choice(["driver", "java", "all"]))
+    arrive(len(waiting))
+    assert started(*options, "--once").finish() == 0
+    rows = pq.read_table(output / "deliveries", columns=["message_id", "key", "relation"]).to_pylist()
+    found = [tuple(row.values()) for row in rows]
+    assert len(found) == len(set(found)), "once"
+    assert set(found) == wanted
 
 
 def test_a_batch_that_is_killed_and_started_again(

@@ -21,6 +21,9 @@ from twigcast.client import Client
 CAP = "application/cap+xml"
 SECONDS = 30.0
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("TWIGCAST_")}
+"""The settings of a broker that is started are those that a test gives it."""
+
 
 def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + SECONDS
@@ -40,7 +43,11 @@ class BrokerProcess:
             arguments += ["--set", setting]
         with out.open("wb") as stdout, self.log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "twigcast", *arguments], stdout=stdout, stderr=stderr, cwd=folder, env=os.environ
+                [sys.executable, "-m", "twigcast", *arguments],
+                stdout=stdout,
+                stderr=stderr,
+                cwd=folder,
+                env=ENVIRONMENT,
             )
         until(lambda: self._process.poll() is not None or bool(re.search(r"at http://\S+", out.read_text())))
         found = re.search(r"at (http://\S+)", out.read_text())

@@ -19,16 +19,11 @@ def _populated(chance: random.Random, count: int) -> SubscriptionSet:
     return SubscriptionSet((f"key {number}", chance.choice(QUERIES)) for number in range(count))
 
 
-def _seeded() -> random.Random:
-    seed = printed_seed()
-    return random.Random(seed)
-
-
 @pytest.mark.parametrize("others", [0, 3_000])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_groups_hold_the_keys_of_each_message(others: int, threads: int) -> None:
     """With a table of all groups at once, and, where there are many keys, once it has paid."""
-    chance = _seeded()
+    chance = random.Random(printed_seed())
     subs = _populated(chance, 200)
     subs.add_many((f"other {number}", f"/other-{number}") for number in range(others))
     for round_ in range(12):
@@ -53,7 +48,7 @@ def test_groups_hold_the_keys_of_each_message(others: int, threads: int) -> None
 def test_a_group_is_one_query() -> None:
     subs = SubscriptionSet((f"key {number}", QUERIES[number % 2]) for number in range(100))
     (row,) = subs.match_batch(pa.array(["<a><b/></a>"]), grouped=True).to_pylist()
-    assert (len(row["groups"]), row["matches"]) == (2, 100)
+    assert (len(row["groups"] or []), row["matches"]) == (2, 100)
     (row,) = subs.match_batch(pa.array(["<a/>"]), grouped=True).to_pylist()
     assert row["groups"] == [[f"key {number}" for number in range(0, 100, 2)]]
 
@@ -115,7 +110,7 @@ def test_a_match_tells_its_number_and_members_without_looking_up_keys() -> None:
 
 
 def test_a_match_stays_what_it_was() -> None:
-    chance = _seeded()
+    chance = random.Random(printed_seed())
     subs = _populated(chance, 100)
     supplied: list[tuple[set[str], Match]] = []
     for _ in range(40):

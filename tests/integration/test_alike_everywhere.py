@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from tests.broker.hub.hubs import TENANT, drain, publish_any, run, running, subscribe
 from twigcast import SubscriptionSet
+from twigcast.arrow_types import MatchRow
 from twigcast.broker.model import RejectedRecord, Submission
 from twigcast.broker.store.store import open_store
 from twigcast.cli import app
@@ -90,12 +91,15 @@ def _placed(reason: str, line: int | None, column: int | None) -> str:
 
 def by_batch(messages: Mapping[str, bytes]) -> Answers:
     rows = subscriptions().match_batch(pa.array(list(messages.values()), pa.binary())).to_pylist()
-    return {
-        name: sorted(row["keys"])
-        if row["error"] is None
-        else _placed(row["error"]["reason"], row["error"]["line"], row["error"]["column"])
-        for name, row in zip(messages, rows, strict=True)
-    }
+    return {name: _answer(row) for name, row in zip(messages, rows, strict=True)}
+
+
+def _answer(row: MatchRow) -> list[str] | str:
+    error = row["error"]
+    if error is not None:
+        return _placed(error["reason"], error["line"], error["column"])
+    assert row["keys"] is not None
+    return sorted(row["keys"])
 
 
 def by_source(path: Path, options: ReadOptions) -> Answers:

@@ -63,12 +63,12 @@ def test_real_messages(shared_data: Path, family: str) -> None:
     folder = shared_data / "real"
     subscriptions = SubscriptionSet()
     keys = set()
-    for row in _rows(folder / f"{family}.subscriptions.jsonl"):
+    for row in rows(folder / f"{family}.subscriptions.jsonl"):
         if row["kind"] == "flwr":
             subscriptions.add(row["key"], row["query"], namespaces=row["namespaces"])
             keys.add(row["key"])
     expected: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in _rows(folder / f"{family}.expected.jsonl"):
+    for row in rows(folder / f"{family}.expected.jsonl"):
         if row["key"] in keys:
             expected[row["message"]][row["key"]] = row["result"]
     assert keys
@@ -82,5 +82,6 @@ def test_real_messages(shared_data: Path, family: str) -> None:
             assert canonical(payload) == canonical(expected[path.name][key]), (path.name, key)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

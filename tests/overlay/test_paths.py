@@ -58,7 +58,7 @@ def answer(query: Path, pieces: list[Document]) -> bool:
                 if not plan:
                     return True
                 lefts = tuple(piece.elements[path[step]].left for step in meeting.joints(claim))
-                meet.add(claim, lefts)
+                meet.add(claim, [lefts])
     return meet.done
 
 

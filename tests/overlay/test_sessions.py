@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.core import (
+    HEADER_BYTES,
     TOKENS_OF_A_LIFE,
     Address,
     LinkAcknowledgement,
@@ -24,6 +25,10 @@ class Word(NamedTuple):
     """A numbered message."""
 
     number: int
+
+
+#: Bytes of a word.
+SIZE = HEADER_BYTES + 8
 
 
 class Talker(ProtocolNode):
@@ -143,7 +148,7 @@ def test_after_a_lost_session_the_next_one_begins_anew() -> None:
     simulator.run(until=100)
     assert one.lost == [(2, False)]
     assert one.unsaid == [0, 1, 2]
-    assert not one.is_waiting
+    assert not one.unacknowledged
     simulator.mend(1, 2)
     simulator.command(1, say, 2, range(3, 6))
     simulator.run(until=200)
@@ -155,9 +160,9 @@ def test_an_acknowledgement_of_a_former_life_changes_nothing() -> None:
     say(one, 2, range(1))
     one.drain()
     one.receive(2, LinkAcknowledgement(0, 5, 1, 1), 1.0)
-    assert one.is_waiting
+    assert one.unacknowledged
     one.receive(2, LinkAcknowledgement(0, 0, 1, 1), 1.0)
-    assert not one.is_waiting
+    assert not one.unacknowledged
 
 
 def test_no_number_is_drawn_in_two_lives() -> None:
@@ -165,3 +170,62 @@ def test_no_number_is_drawn_in_two_lives() -> None:
     assert len(set.union(*drawn)) == 5
     later = Talker(1, 2)
     assert later.new_token() > Talker(1, 1).new_token() + TOKENS_OF_A_LIFE - 2
+
+
+def test_no_more_than_the_window_is_under_way() -> None:
+    talker = Talker(1)
+    talker.link = LINK._replace(window_bytes=3 * SIZE + 1)
+    say(talker, 2, range(10))
+
+    def sent() -> list[int]:
+        return [envelope.message.number for _, envelope in talker.drain().sends]
+
+    assert sent() == [0, 1, 2]
+    assert talker.unacknowledged == 10
+    talker.receive(2, LinkAcknowledgement(0, 0, 1, 2), 1.0)
+    say(talker, 2, range(10, 11))
+    talker.receive(2, LinkAcknowledgement(0, 0, 1, 2), 1.0)
+    assert talker.unacknowledged == 9
+
+
+def test_a_window_is_filled_as_messages_arrive_and_one_may_be_larger_than_it() -> None:
+    for seed in range(20):
+        simulator, one, other = pair(NetworkFaults(0.1, 9.0, loss=0.1, duplication=0.2), seed)
+        one.link = LINK._replace(window_bytes=(1, 200)[seed % 2])
+        simulator.command(1, say, 2, range(40))
+        simulator.run(until=3_000)
+        heard = [number for _, number in other.heard]
+        assert heard == list(range(len(heard)))
+        assert sorted({*heard, *one.unsaid}) == list(range(40))
+        assert one.lost or not one.unacknowledged
+
+
+def test_what_a_lost_connection_had_is_sent_again_in_order() -> None:
+    talker = Talker(1)
+    talker.link = LINK._replace(window_bytes=2 * SIZE)
+    say(talker, 2, range(5))
+    talker.drain()
+    talker.resume(2)
+    assert [envelope.sequence for _, envelope in talker.drain().sends] == [0, 1]
+    # More had arrived than was sent again.
+    talker.resume(2)
+    talker.drain()
+    effects = talker.receive(2, LinkAcknowledgement(0, 0, 1, 2), 1.0)
+    assert [envelope.sequence for _, envelope in effects.sends] == [2, 3]
+    talker.resume(3)
+    assert talker.drain().sends == []
+
+
+def test_who_is_too_slow_is_lost_with_the_next_repetition() -> None:
+    simulator, one, other = pair()
+    one.link = LINK._replace(window_bytes=SIZE, backlog_bytes_max=20 * SIZE)
+    simulator.command(1, say, 2, range(20))
+    assert not one.is_too_slow(2)
+    simulator.run(until=200)
+    assert [number for _, number in other.heard] == list(range(20))
+    simulator.command(1, say, 2, range(20, 60))
+    assert one.is_too_slow(2)
+    simulator.run(until=simulator.now + LINK.retry_delay + 1)
+    assert one.lost == [(2, False)]
+    assert not one.is_too_slow(2)
+    assert sorted({number for _, number in other.heard} | set(one.unsaid)) == list(range(60))

@@ -1,6 +1,6 @@
 """Queries of every kind match where libxml2 says so: alone, among many, under changes.
 
-``TWIGCAST_SEED`` and ``TWIGCAST_ROUNDS`` choose a longer or another run.
+``TWIGCAST_TEST_SEED`` and ``TWIGCAST_TEST_ROUNDS`` choose a longer or another run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable
 import pytest
 from lxml import etree
 
+from tests.seeds import seed_or
 from twigcast.subscriptions import SubscriptionSet
 
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "6"))
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261129"))
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "6"))
+SEED = seed_or(20261129)
 
 CODES = [f"{number:03d}" for number in range(40)]
 WORDS = ("flood", "fl", "storm", "stormy", "Storm", "wind", "in", "a")
@@ -77,6 +78,21 @@ class Feed:
             )
         )
 
+    def elsewhere(self) -> str:
+        """Returns a path from the document node, for a comparison with what is found there."""
+        r = self.random
+        owner, asked = r.choice((("//area", "@k"), ("//g", "c"), ("/alert/info/p", "n"), ("//g", "@t")))
+        constant = r.choice((f"'{r.choice(CODES)}'", f"'n{r.randrange(4)}'", "'a'"))
+        return f"{owner}[{asked} = {constant}]/{r.choice((asked, 'c', 'v', 't'))}"
+
+    def predicates(self) -> str:
+        """Returns the predicates of a step; some count."""
+        r = self.random
+        made = [f"[{self.condition()}]" for _ in range(r.choice((1, 1, 2)))]
+        if r.random() < 0.15:
+            made.insert(r.randrange(len(made) + 1), r.choice(("[1]", "[last()]", "[position() < 3]", "[last() - 1]")))
+        return "".join(made)
+
     def condition(self, depth: int = 0) -> str:
         """Returns a condition on any element."""
         r = self.random
@@ -95,6 +111,10 @@ class Feed:
             lambda: f"({codes})",
             lambda: f"count({operand}) {r.choice(OPERATORS)} {r.randrange(3)}",
             lambda: f"{r.choice(('normalize-space', 'string-length', 'string', 'number'))}({operand}) = {constant}",
+            lambda: f"{operand} {r.choice(OPERATORS)} {self.elsewhere()}",
+            lambda: f"{self.elsewhere()} {r.choice(OPERATORS)} {operand}",
+            lambda: f"p[n = 'n{r.randrange(4)}']/v div 4 {r.choice(OPERATORS)} {r.randrange(5)}",
+            lambda: f"area[@k = '{r.choice(CODES)}']/g/c {r.choice(OPERATORS)} {constant}",
         )
         nested: tuple[Callable[[], str], ...] = (
             lambda: f"not({self.condition(depth + 1)})",
@@ -110,7 +130,7 @@ class Feed:
         path = r.choice(
             ("/alert", "/alert/info", "//info", "/alert/info/p", "//p", "//g", "//area/g", "/alert//area", "//*", "//v")
         )
-        query = path + "".join(f"[{self.condition()}]" for _ in range(r.choice((1, 1, 2))))
+        query = path + self.predicates()
         if r.random() < 0.2:
             query += r.choice(("/g", "//c", "/v", "/@k", "/text"))
         if r.random() < 0.1:

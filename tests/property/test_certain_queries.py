@@ -1,6 +1,6 @@
 """Queries that registration says never match, or always do, really never or always do: by the engine, and by libxml2.
 
-``TWIGCAST_SEED`` and ``TWIGCAST_ROUNDS`` choose a longer or another run.
+``TWIGCAST_TEST_SEED`` and ``TWIGCAST_TEST_ROUNDS`` choose a longer or another run.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import warnings
 import pytest
 from lxml import etree
 
+from tests.seeds import seed_or
 from tests.strategies import NAMESPACES, Generator
 from twigcast.errors import QueryWarning
 from twigcast.query_check import check
 from twigcast.subscriptions import SubscriptionSet
 
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "150"))
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261129"))
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "150"))
+SEED = seed_or(20261129)
 QUERIES_PER_ROUND = 60
 MESSAGES_PER_ROUND = 6
 
@@ -115,7 +116,7 @@ def test_what_is_told_is_so() -> None:
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             for query in certain:
                 expected = reported[query] == ALWAYS
-                about = f"{reported[query]}: {query}\n{message}\nTWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1"
+                about = f"{reported[query]}: {query}\n{message}\nTWIGCAST_TEST_SEED={seed} TWIGCAST_TEST_ROUNDS=1"
                 assert (query in matched) == expected, about
                 assert tree.xpath(f"boolean({query})", namespaces=NAMESPACES) == expected, f"libxml2: {about}"
     assert min(counts.values()) > ROUNDS, counts  # else there was little to test

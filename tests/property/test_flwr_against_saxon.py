@@ -10,10 +10,9 @@ import pytest
 
 from tests.canonical import expanded
 from tests.flwr_generator import NAMESPACES, LaterQueryMaker, QueryMaker, message
+from tests.property.saxon_oracle import Saxon, saxonche
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
-
-saxonche = pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
 
 QUERIES = {"thorough": 20_000}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 250)
 QUERIES_PER_MESSAGE = 5
@@ -28,11 +27,8 @@ _PROLOG += (
 pytestmark = pytest.mark.filterwarnings(f"ignore::{QueryWarning.__module__}.{QueryWarning.__name__}")
 
 
-class Saxon:
+class FlwrSaxon(Saxon):
     """The oracle."""
-
-    def __init__(self) -> None:
-        self.processor = saxonche.PySaxonProcessor(license=False)
 
     def run(self, xml: str, query: str) -> str | None:
         """What a query returns; ``None`` where an attribute is in a wrong place, or a name is none: what may fail."""
@@ -50,18 +46,18 @@ class Saxon:
 
 
 @cache
-def _oracle() -> Saxon:
+def _oracle() -> FlwrSaxon:
     """The oracle of this process: Saxon ends the process if another thread frees its processor, as a collector may."""
-    return Saxon()
+    return FlwrSaxon()
 
 
 @pytest.fixture
-def saxon() -> Saxon:
+def saxon() -> FlwrSaxon:
     return _oracle()
 
 
 @pytest.mark.parametrize("maker", [QueryMaker, LaterQueryMaker])
-def test_results_are_those_of_saxon(saxon: Saxon, maker: type[QueryMaker]) -> None:
+def test_results_are_those_of_saxon(saxon: FlwrSaxon, maker: type[QueryMaker]) -> None:
     first = int(os.environ.get("FLWR_SEED", "1"))
     delivered = 0
     for seed in range(first, first + QUERIES // QUERIES_PER_MESSAGE):

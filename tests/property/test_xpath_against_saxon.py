@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from functools import cache
 from random import Random
 
 import pytest
 
+from tests.property.saxon_oracle import saxon
 from twigcast import SubscriptionSet
-
-saxonche = pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
 
 SEED = int(os.environ.get("XPATH_SEED", "1"))
 PAIRS = {"thorough": 10_000}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 200)
@@ -22,25 +20,6 @@ TEXTS = ("", "Storm", "storm warning", "FLOOD", "Flood-07", "flood", "straße", 
 NUMBERS = ("1", "-2", "3.5", "40", "0", "-7", "12", "100")
 
 Make = Callable[[Random], str]
-
-
-class Saxon:
-    """The oracle."""
-
-    def __init__(self) -> None:
-        self.processor = saxonche.PySaxonProcessor(license=False)
-
-    def answers(self, xml: str, queries: list[str]) -> list[bool]:
-        """Whether each query is true of a message."""
-        runner = self.processor.new_xpath_processor()
-        runner.set_context(xdm_item=self.processor.parse_xml(xml_text=xml))
-        return [runner.effective_boolean_value(query) for query in queries]
-
-
-@cache
-def saxon() -> Saxon:
-    """The oracle of this process: Saxon ends the process if another thread frees its processor, as a collector may."""
-    return Saxon()
 
 
 def message(random: Random) -> str:

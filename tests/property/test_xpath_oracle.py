@@ -1,7 +1,7 @@
 """Random populations on random messages: the engine answers what libxml2 answers, in truth and in numbers of nodes.
 
-Many queries run at once, so that whatever they share (automaton, keys, twigs) is shared. ``TWIGCAST_SEED`` and
-``TWIGCAST_ROUNDS`` choose a longer or another run of :func:`test_seeded_run_agrees`.
+Many queries run at once, so that whatever they share (automaton, keys, twigs) is shared. ``TWIGCAST_TEST_SEED`` and
+``TWIGCAST_TEST_ROUNDS`` choose a longer or another run of :func:`test_seeded_run_agrees`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.seeds import seed_or
 from tests.strategies import NAMESPACES, Generator
 from twigcast.subscriptions import SubscriptionSet
 
 QUERIES_PER_ROUND = 40
 MESSAGES_PER_ROUND = 8
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "150"))
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "150"))
+SEED = seed_or(20261128)
 
 
 def differs_in_libxml2(message: str, query: str) -> bool:
@@ -62,7 +63,7 @@ def test_seeded_run_agrees() -> None:
         generator = Generator(random.Random(seed))
         subscriptions = population(generator, QUERIES_PER_ROUND)
         for _ in range(MESSAGES_PER_ROUND):
-            check(subscriptions, generator.message(), f"TWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1")
+            check(subscriptions, generator.message(), f"TWIGCAST_TEST_SEED={seed} TWIGCAST_TEST_ROUNDS=1")
 
 
 @given(st.randoms(use_true_random=False))

@@ -179,6 +179,7 @@ def test_packed_files_that_are_damaged_or_expand_without_measure(kind: str, tmp_
         with pytest.raises(MessageLimitExceeded, match="message_bytes_max = 100,000"):
             ask(large)
     (row,) = small.match_batch([large]).to_pylist()
+    assert row["error"] is not None
     assert row["error"]["code"] == "message-limit"
 
 

@@ -10,7 +10,8 @@ from lxml import etree
 from twigcast.reading.messages import Message, read_messages
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.records import cut_records
-from twigcast.reading.repairs import RepairCounts, RepairingStream, repaired
+from twigcast.reading.repair_counts import RepairCounts
+from twigcast.reading.repairs import RepairingStream, repaired
 
 SEED = 20_240_917
 

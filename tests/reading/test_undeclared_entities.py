@@ -26,6 +26,7 @@ def reason(subscriptions: SubscriptionSet, message: str) -> str:
     with pytest.raises(MalformedMessage) as caught:
         subscriptions.match(message)
     (row,) = subscriptions.match_batch([message]).to_pylist()
+    assert row["error"] is not None
     assert row["error"]["reason"] == caught.value.reason
     return caught.value.reason
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from twigcast.lab.workload import DTD_NAMES, bundled_dtd
-from twigcast.schema import ElementGraph, SchemaError, read_dtd, statistics, statistics_table
+from twigcast.schema import DtdValidator, ElementGraph, SchemaError, read_dtd, statistics, statistics_table
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -194,3 +194,13 @@ def test_real_dtds(path: str, counts: tuple[int, int, int]) -> None:
         pytest.skip("the real DTDs are not part of this repository")
     row = statistics(read_dtd(SHARED / path))
     assert (row.elements, row.attributes, row.recursive_elements) == counts
+
+
+def test_a_validator_needs_deterministic_models() -> None:
+    ambiguous = b"<!ELEMENT a (b, (c | b)*, b?, (b | c)+)><!ELEMENT b EMPTY><!ELEMENT c EMPTY>"
+    assert set(read_dtd(ambiguous).elements) == {"a", "b", "c"}
+    with pytest.raises(SchemaError, match="Content model of a is not deterministic"):
+        DtdValidator(ambiguous)
+    check = DtdValidator(b"<!ELEMENT p:a (b?)><!ATTLIST p:a xmlns:p CDATA #IMPLIED><!ELEMENT b (#PCDATA)>")
+    assert check.fault(b'<p:a xmlns:p="urn:p"><b>1</b></p:a>') is None
+    assert check.fault(b'<p:a xmlns:p="urn:p"><b/><b/></p:a>') is not None

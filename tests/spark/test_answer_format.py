@@ -21,6 +21,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import StructType
 
+from tests.seeds import seed_or
 from twigcast.errors import OutputError, SourceError
 from twigcast.spark.answer_format import AnswerFolder, AnswerOptions, StagedAnswers
 from twigcast.spark.schemas import KINDS, MATCHES
@@ -232,7 +233,7 @@ class Poll(threading.Thread):
 @pytest.mark.slow
 def test_a_driver_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Each micro-batch that a reader sees in a table is whole, throughout; in the end each message is there once."""
-    seed = int(os.environ.get("TWIGCAST_SEED", "1"))
+    seed = seed_or(1)
     print(f"seed {seed}")
     chance = random.Random(seed)
     (tmp_path / "subscriptions.jsonl").write_text('{"key": "a", "query": "/a"}\n{"key": "b", "query": "/a/b"}\n')
@@ -240,7 +241,7 @@ def test_a_driver_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: P
     feed, poll = Feed(tmp_path / "in"), Poll(tmp_path / "out" / "matches")
     feed.start()
     poll.start()
-    kills = int(os.environ.get("TWIGCAST_KILLS", "3"))
+    kills = int(os.environ.get("TWIGCAST_TEST_KILLS", "3"))
     for _ in range(kills):
         process = subprocess.Popen(
             [sys.executable, str(tmp_path / "stream.py"), str(tmp_path), "on"], start_new_session=True

@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from twigcast import SubscriptionSet
 from twigcast.errors import PipelineError
-from twigcast.spark import (KafkaTopics, Stream, deliveries, match_messages, matches, read_messages,
-                            register_match_function, rejected, run_pipeline)
+from twigcast.spark import (KafkaTopics, LivingPopulation, Stream, backtest, deliveries, match_messages, matches,
+                            read_messages, register_match_function, rejected, run_pipeline)
 
 work = Path(sys.argv[1])
 spark = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
@@ -46,6 +46,14 @@ result["deliveries"] = pairs(deliveries(answers), "message_id", "payload")
 result["rejected"] = pairs(rejected(answers), "message_id")
 population.add("one", "/m[@n = 1]")
 result["changed"] = pairs(matches(match_messages(messages, population)).where("key = 'one'"), "message_id")
+with backtest(messages, population, against=SubscriptionSet({"all": "/m"})) as report:
+    result["backtest"] = [report.delivered, report.lost, report.rejected]
+    result["counts"] = pairs(report.counts, "key", "lost")
+with LivingPopulation(work / "rules") as rules:
+    rules.change([{"op": "put", "key": "all", "query": "/m"}])
+    rules.change([{"op": "put", "key": "all", "query": "/m[@n = 1]"}])
+    lively = matches(match_messages(messages, rules.snapshot(spark)))
+    result["living"] = pairs(lively, "message_id", "population_version")
 register_match_function(spark, population)
 messages.select("message_id", "xml").createOrReplaceTempView("feed")
 found = spark.sql("SELECT message_id, key FROM twigcast_match(TABLE(SELECT * FROM feed)) WHERE key IS NOT NULL")
@@ -114,6 +122,9 @@ def test_a_program_over_spark_connect(tmp_path: Path) -> None:
     assert result["deliveries"] == [[name, f"<r n='{number}'/>"] for number, name in enumerate(names)]
     assert result["rejected"] == [["3.xml"]]
     assert result["changed"] == [["1.xml"]]
+    assert result["backtest"] == [7, 4, 1]
+    assert result["counts"] == [["all", "0"], ["made", "3"], ["one", "1"]]
+    assert result["living"] == [["1.xml", "2"]]
     assert result["sql"] == result["stream"] == sorted([*both, ["1.xml", "one"]])
     assert result["sink"] == result["streamed"] == both
     assert result["pipeline"] == [4, 6, 3, 1]

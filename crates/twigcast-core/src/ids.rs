@@ -171,17 +171,17 @@ define_ids! {
     ComparedPathId;
     /// The batch queries that ask for one condition.
     ConditionClassId;
-    /// What the batch queries make of the bindings of one path.
+    /// A plan for the results of the batch queries from the bindings of one path.
     ResultPlanId;
     /// A label path of the data guide.
     GuideNodeId;
-    /// The bindings that binding paths select together on the data guide.
+    /// A list of bindings that several binding paths select on the data guide.
     BindingListId;
     /// The elements that relative paths select from the bindings of one list.
     BindingColumnId;
     /// A comparison of a column with a constant in the condition index.
     BindingConditionId;
-    /// A constructor with its columns: what makes results of the bindings of one list.
+    /// A constructor with its columns, for the bindings of one list.
     ResultConstructorId;
     /// The constant part of constructors, ready to be copied.
     ConstructorFormId;
@@ -189,16 +189,16 @@ define_ids! {
     NodeListId;
     /// A set of the bindings of one node list.
     NodeSetId;
-    /// What a returned path selects from each binding of a node list.
+    /// The nodes that a returned path selects from each binding of a node list.
     SharedColumnId;
     /// The sets of bindings by constant, for one node list and compared path.
     ConstantTableId;
-    /// The payloads by set of bindings, for what is made of one node list.
+    /// The payloads by set of bindings, for one node list.
     PayloadTableId;
     /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
     /// afterwards.
     ConjunctionId;
-    /// What a conjunction stands for to whoever put it into the index: one neighbour, or one of several parts of it.
+    /// A label that the user of the index gives a conjunction: one neighbour, or one of several parts of it.
     RouteLabel;
     /// A set of route labels that conjunctions have in common.
     RouteLabelSetId;

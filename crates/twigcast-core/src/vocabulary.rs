@@ -117,7 +117,7 @@ impl Vocabulary {
         self.names.locals.find(PackedName::of(local), local)
     }
 
-    /// Returns what [`Self::local`] does, of a name whose key is computed.
+    /// Returns the id of a local name whose key has been computed: see [`Self::local`].
     #[inline(always)]
     pub(crate) fn local_of(&self, key: PackedName, local: &[u8]) -> LocalId {
         self.names.locals.find(key, local)
@@ -133,7 +133,7 @@ impl Vocabulary {
         self.names.locals.name(id)
     }
 
-    /// Returns how many names are known: local ones and those of namespaces.
+    /// Returns the number of names: local names and namespaces.
     pub(crate) fn name_count(&self) -> usize {
         self.names.namespaces.len() + self.names.locals.len()
     }

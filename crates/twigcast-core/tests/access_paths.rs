@@ -118,7 +118,35 @@ fn query(random: &mut Random) -> String {
     }
 }
 
+/// A query about the root element that compares what children with a certain value have.
+fn query_of_chosen_children(random: &mut Random) -> String {
+    let key = random.one(&["@x", "@y", "b", ".", "text()"]);
+    let above = random.one(&["", "", "a/", "b/"]);
+    let child = format!("{above}{}[{key} = '{}']", random.one(&NAMES), random.one(&TEXTS));
+    let operand = match random.below(9) {
+        0 => format!("{child} div {}", random.one(&["2", "-4", "0"])),
+        1 => format!("-{child}"),
+        2 => format!("number({child}) * 2 + 1"),
+        3 => format!("3 - {child}/@x"),
+        4 => format!("floor({child}/*)"),
+        5 => format!("sum({child})"),
+        6 => format!("{child}[2]"),
+        7 => format!("{child}/{}", random.one(&["@x", "c", "..", "following-sibling::b"])),
+        _ => child,
+    };
+    let op = random.one(&["=", "=", "!=", "<", ">", ">="]);
+    match random.below(4) {
+        0 => format!("/*[not({operand} {op} {})]", constant(random)),
+        1 => format!("/*[{operand} >= {} and {operand} < {}]", random.below(3), random.below(5)),
+        _ => format!("/*[{operand} {op} {}]", constant(random)),
+    }
+}
+
 fn check(seed: u64, queries: usize, rounds: usize, cache_bytes_max: usize) {
+    check_with(query, seed, queries, rounds, cache_bytes_max);
+}
+
+fn check_with(query: fn(&mut Random) -> String, seed: u64, queries: usize, rounds: usize, cache_bytes_max: usize) {
     println!("seed {seed}, {queries} queries");
     let mut random = Random(seed);
     let mut oracle = Oracle::default();
@@ -170,4 +198,9 @@ fn queries_over_message_limit_for_an_automaton() {
 #[test]
 fn thousands_of_queries_that_come_and_go() {
     (3_000..3_002).for_each(|seed| check(seed, 4_000, 6, 1 << 26));
+}
+
+#[test]
+fn thousands_of_queries_about_children_that_have_a_value() {
+    (4_000..4_003).for_each(|seed| check_with(query_of_chosen_children, seed, 3_000, 12, 1 << 26));
 }

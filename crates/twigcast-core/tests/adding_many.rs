@@ -115,3 +115,24 @@ fn names_may_be_let_go_and_queries_merged_in_between() {
     assert!(engine.vocabulary().local_count() < 80_000, "names are let go");
     assert_eq!(keys(&engine, &mut matcher, MESSAGES[0]), ["stays"]);
 }
+
+/// Queries of one form mean what their own namespaces say, also where the place of a context that is gone is taken by another.
+#[test]
+fn forms_are_those_of_their_context() {
+    let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
+    for round in 0..12 {
+        let uri = format!("urn:{round}");
+        let namespaces = [("p".to_owned(), uri.clone())].into_iter().collect();
+        let context = QueryContext::new(namespaces, Dialect::XPath);
+        for number in 0..5 {
+            let query = format!("//p:a[p:b = 'v{number}' or p:b = 'w{number}'][@k > {number}]");
+            engine.add(&format!("q{number}"), &query, &context, false).expect("a valid query");
+        }
+        for (namespace, expected) in [(&*uri, 1), ("urn:other", 0)] {
+            let message = format!("<a xmlns='{namespace}' k='4'><b>w3</b></a>");
+            engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+            assert_eq!(engine.match_count(&matcher), expected, "{message}");
+        }
+        (0..5).for_each(|number| assert!(engine.remove(&format!("q{number}"))));
+    }
+}

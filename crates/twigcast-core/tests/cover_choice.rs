@@ -1,7 +1,11 @@
 //! Which values lead to a query follows what messages show; who gets a message does not.
 
+mod testing;
+
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
+
+use testing::Random;
 
 const ASKING: usize = 1_500;
 
@@ -101,4 +105,85 @@ fn covers_do_not_go_back_and_forth() {
         changes += usize::from(engine.choose_covers() > 0);
     }
     assert!((1..=4).contains(&changes), "covers changed {changes} times");
+}
+
+/// Many ask for a word that no message has, beside words that each message has: what messages show counts, for all of them,
+/// though there are more than are looked at in one go.
+#[test]
+fn the_word_that_is_rare_in_messages_is_looked_up() {
+    let (mut engine, mut matcher, context) = (Engine::new(Limits::default()), Matcher::new(), QueryContext::default());
+    let count = 6_000;
+    for number in 0..count {
+        let query = format!("/m[not(@x='{number}')] contains text \"name\" ftand \"word{}\"", number % 60);
+        engine.add(&format!("q{number}"), &query, &context, false).expect("a valid query");
+    }
+    assert!(cover(&engine, "q7").contains("'word7'"), "{}", cover(&engine, "q7"));
+    let words: String = (0..60).map(|number| format!("word{number} ")).collect();
+    let message = format!("<m>{words}</m>");
+    for _ in 0..100 {
+        engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+        assert_eq!(engine.match_count(&matcher), 0);
+        engine.choose_covers();
+    }
+    for number in 0..count {
+        let cover = cover(&engine, &format!("q{number}"));
+        assert!(cover.contains("'name'"), "{cover}");
+    }
+    engine.run(&mut matcher, message.replace("word7 ", "name word7 ").as_bytes()).expect("a well-formed message");
+    assert_eq!(engine.match_count(&matcher), count);
+}
+
+/// Among thousands of values, those that occurred are rarer than it looks. Nothing better is there, and nothing changes.
+#[test]
+fn values_that_occurred_by_chance_are_looked_up_as_before() {
+    let (mut engine, mut matcher, context) = (Engine::new(Limits::default()), Matcher::new(), QueryContext::default());
+    for number in 0..20_000 {
+        let (code, event) = (number % 300, number % 49);
+        let query = format!("/m[code='C{code}' and event='E{event}' and not(@x='{number}')]");
+        engine.add(&format!("q{number}"), &query, &context, false).expect("a valid query");
+    }
+    let mut random = Random(7);
+    let (mut choices, mut changes) = (0, 0);
+    for _ in 0..1_500 {
+        let codes: String = (0..6).map(|_| format!("<code>C{}</code>", random.below(300))).collect();
+        let message = format!("<m x='a'>{codes}<event>E{}</event></m>", random.below(49));
+        engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
+        choices += usize::from(engine.is_cover_choice_due());
+        changes += engine.choose_covers();
+    }
+    assert!(choices > 0, "too few queries are verified in vain to test anything");
+    assert_eq!(changes, 0);
+}
+
+/// Nearly all messages have the status that queries exclude, and all have the code that they ask for. The first queries are
+/// found by the code, which may still be rare; they are too few to be worth another choice.
+#[test]
+fn what_is_excluded_is_looked_up_where_nearly_all_messages_have_it() {
+    let forms: [fn(usize) -> String; 4] = [
+        |number| format!("/m[status!='Actual'][code='K' and @x!='{number}' or code='{number}' and code='K']"),
+        |number| format!("/m[not(status='Actual')][code='K' and not(@x='{number}')]"),
+        |number| format!("/m[not(status='Actual' or status='Test' or status='{number}')][code='K']"),
+        |number| format!("/m[status!='Actual' and status!='Test'][code='K' and @x!='{number}']"),
+    ];
+    for form in forms {
+        let (mut engine, mut matcher, context) =
+            (Engine::new(Limits::default()), Matcher::new(), QueryContext::default());
+        for number in 0..3_000 {
+            engine.add(&format!("q{number}"), &form(number), &context, false).expect("a valid query");
+        }
+        for _ in 0..300 {
+            let message = b"<m x='a'><status>Actual</status><code>K</code></m>";
+            engine.run(&mut matcher, message).expect("a well-formed message");
+            assert_eq!(engine.match_count(&matcher), 0);
+            engine.choose_covers();
+        }
+        let covers: Vec<_> = (0..3_000).map(|number| cover(&engine, &format!("q{number}"))).collect();
+        let excluding = covers.iter().filter(|cover| cover.contains("'Actual'") && !cover.contains("'K'")).count();
+        assert!(excluding > 2_900, "{excluding} of {}", form(3));
+        engine.add("late", &form(3_001), &context, false).expect("a valid query");
+        assert!(cover(&engine, "late").contains("'Actual'"), "{}", cover(&engine, "late"));
+        let message = b"<m x='a'><status>Exercise</status><code>K</code></m>";
+        engine.run(&mut matcher, message).expect("a well-formed message");
+        assert_eq!(engine.match_count(&matcher), 3_001);
+    }
 }

@@ -1,4 +1,4 @@
-//! Packets between brokers: what a broker that passes messages on reads and writes for each of them.
+//! Packets between brokers: the bytes that a broker reads and writes for each message that it passes on.
 //!
 //! ```text
 //! packet  = version crc-32 frames            the sum, highest byte first, is of the frames
@@ -9,10 +9,10 @@
 //!
 //! Numbers are LEB128 of at most 64 bits, those that may be negative (`after`, `upto`, `number`) folded (zigzag); texts
 //! (UTF-8) and bytes say their length first; `way` is a count and so many numbers; `published` is a number with a
-//! fraction, highest byte first. Frames of other kinds, which are few beside those of messages, are told from one
-//! another here and read elsewhere.
+//! fraction, highest byte first. Frames of other kinds, which are rare compared with messages, are separated here and read
+//! elsewhere.
 //!
-//! Nothing is made of a length before it was compared with a bound and with what is left.
+//! A length is compared with a bound and with the bytes that are left before it is used.
 
 mod error;
 mod primitives;

@@ -138,7 +138,7 @@ fn match_offsets(shares: &[BatchChunk]) -> PyResult<Vec<u32>> {
     Ok(offsets)
 }
 
-/// Returns a bit per match, set where it has a payload of its own; none at all where all have one.
+/// Returns a bit per match, set if the match has a payload of its own; no bits if all have.
 pub fn validity(indices: &[u32]) -> Vec<u8> {
     let mut bits = Vec::new();
     if indices.contains(&MessageDeliveries::WHOLE) {

@@ -30,6 +30,7 @@ use crate::record_matching::{self, RecordAnswers};
 use crate::registration::{self, AddOutcome, SubscriptionBatch};
 use crate::results::{Prepared, Results};
 use crate::stream::{NameDictionary, with_dictionary};
+use crate::yielding;
 
 /// A subscription that is set aside. See the stub file.
 #[pyclass(frozen, get_all, module = "twigcast._core")]
@@ -230,7 +231,12 @@ impl Engine {
         py.detach(|| {
             let (answer, is_due) = this.get().with_matcher(|engine, matcher| {
                 matcher.published = published.map(Temporal::number_of_microseconds);
-                engine.run(matcher, xml)?;
+                // Another processor reads the message as it is after its conversion.
+                if engine.has_external() {
+                    engine.run(matcher, xml)?;
+                } else {
+                    engine.run_expanding(matcher, xml)?;
+                }
                 Ok((answer(&this, engine, matcher), engine.is_cover_choice_due()))
             })?;
             this.get().choose_covers(is_due);
@@ -324,7 +330,9 @@ impl Engine {
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (offsets, data, count, *, deliver=false, nodes=false, threads=1, naming="keys", published=None))]
+    #[pyo3(signature = (
+        offsets, data, count, *, deliver=false, nodes=false, threads=1, naming="keys", published=None, yields=false
+    ))]
     fn match_batch(
         &self,
         py: Python<'_>,
@@ -336,6 +344,7 @@ impl Engine {
         threads: usize,
         naming: &str,
         published: Option<Vec<i64>>,
+        yields: bool,
     ) -> PyResult<BatchResult> {
         if published.as_ref().is_some_and(|times| times.len() != count) {
             return Err(PyValueError::new_err("there is a time of publication for each message, or for none"));
@@ -356,7 +365,8 @@ impl Engine {
         let rows = batch::MessageRows::new(offsets, data.bytes(), count)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?
             .published(published);
-        let output = py.detach(|| batch::run(self, &rows, options, threads.max(1)));
+        let work = || batch::run(self, &rows, options, threads.max(1));
+        let output = py.detach(|| if yields { yielding::run(&work) } else { work() });
         self.copy_buffer().take_back(data);
         BatchResult::new(py, self, output)
     }

@@ -1,4 +1,4 @@
-//! The engine that threads of Python share: its newest version, idle matchers, and memory that is used again.
+//! The engine that Python threads share: its newest version, idle matchers, and buffers for reuse.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use crate::locks::{self, HeldLock, LockOwner, lock};
 /// The most matchers that are kept for the next call; if more threads match at once, theirs are dropped.
 const IDLE_MATCHERS_MAX: usize = 16;
 
-/// After so many additions, idle matchers learn of them at once rather than with their next message.
+/// After so many additions, idle matchers catch up at once instead of with their next message.
 const MANY: usize = 128;
 
-/// So many changes of a bulk are made before readers have their turn.
+/// The changes of a bulk between two turns of readers.
 const STEP: usize = 32;
 
-/// Memory for the answers to batches, for the payloads of single messages, which are far fewer, and for what threads have
-/// found and not yet put into the answer.
+/// Buffers for the answers to batches, for the payloads of single messages, which are far smaller, and for matches that
+/// threads have not yet copied into the answer.
 #[derive(Default)]
 pub struct EngineBuffers {
     pub matches: BufferPool<u32>,
@@ -137,8 +137,8 @@ impl Engine {
         Arc::clone(&lock(&self.0.newest))
     }
 
-    /// Changes the population. `is_quick` says whether the change takes no longer than a glance. Waits for others who change
-    /// it, not for those who read.
+    /// Changes the population. `is_quick` says whether the change is as short as a read. Waits for other changes, not for
+    /// readers.
     pub fn change<T>(
         &self,
         is_quick: impl FnOnce(&core::Engine) -> bool,
@@ -217,10 +217,10 @@ impl Engine {
         }
     }
 
-    /// Lets the population choose covers anew if that is due, as matching has told.
+    /// Lets the population choose covers anew, if matching has found that this is due.
     pub fn choose_covers(&self, is_due: bool) {
         if is_due {
-            // It plans queries anew, which takes longer than a glance.
+            // It plans queries anew, which takes longer than a read.
             self.change(|_| false, core::Engine::choose_covers);
         }
     }

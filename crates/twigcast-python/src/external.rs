@@ -48,7 +48,7 @@ pub fn external_matches(engine: &core::Engine, row: usize, first: usize, slots: 
                 row,
                 position: first + index,
                 key: key_of(engine, slot),
-                is_condition: !query::is_flwr(&text),
+                is_condition: query::is_condition(&text),
                 query: text.into_owned(),
                 namespaces: context.namespaces.clone(),
                 parameters: context.parameters.clone(),

@@ -1,8 +1,8 @@
 //! Keys as Arrow arrays: no object per key.
 //!
-//! Answers are slots, or queries; a [`KeyTable`] says what keys these stand for. An engine keeps the newest table, whose
-//! array all answers share until a slot gets another key. Then a new table is made once it pays: when as many matches
-//! were named without one as the table has keys. Until then each answer has a table of its own, of the keys in it.
+//! Answers are slots, or queries; a [`KeyTable`] maps them to keys. An engine keeps the newest table, whose array all
+//! answers share until a slot gets another key. After that, each answer has a table of its own keys only, until as many
+//! matches have been named in this way as a new table of the engine would have keys.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;

@@ -28,6 +28,7 @@ mod results;
 mod routing;
 mod simd;
 mod stream;
+mod yielding;
 
 use pyo3::prelude::*;
 
@@ -66,6 +67,8 @@ mod _core {
     use super::routing::{ConjunctionIndex, LabelRequest};
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
+    #[pymodule_export]
+    use super::yielding::yielded_seconds;
 
     use super::*;
 

@@ -1,9 +1,9 @@
 //! Locks, and forking a process while its threads use engines.
 //!
 //! The child has only the thread that forked, and a copy of all memory. A lock that another thread held then would stay
-//! locked for ever, and what it guards could be half changed. So whoever forks first takes all locks of all engines, each of
-//! which is held for moments only, and lets go of them on both sides. What other threads were doing without a lock ends in
-//! the child: a successor that one was changing is never published there, and what it held of memory is lost.
+//! locked for ever, and its data could be half changed. So a fork first takes all locks of all engines, each of which
+//! is held for moments only, and releases them on both sides. Work of other threads without a lock ends in the child: a
+//! successor that a thread was changing is never published there, and its memory is lost.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

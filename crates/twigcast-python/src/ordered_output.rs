@@ -1,5 +1,5 @@
-//! Puts what several threads find into one list while they work: what a thread has just found is in its cache, so that
-//! copying it costs little at that time, and as much as finding it once all is done.
+//! Copies the matches of several threads into one list while they work. Matches that a thread has just found are still
+//! in its cache, so that copying them is cheap; once all is done, it would cost as much as matching.
 //!
 //! A lock guards only the handing out of target slices; all threads copy at the same time. What does not fit into the
 //! memory of an earlier batch is appended at the end.

@@ -12,7 +12,7 @@ use twigcast_core::records::cutter::{Cutter, RecordLocation, RecordSink};
 use crate::engine_handle::{Engine, key_of};
 use crate::errors;
 
-/// What an engine answers to records, one after the other.
+/// The answers of an engine to records, one after the other.
 struct RecordMatching<'a> {
     engine: &'a core::Engine,
     matcher: Matcher,
@@ -45,7 +45,7 @@ impl RecordSink for RecordMatching<'_> {
         self.run(xml).is_ok()
     }
 
-    fn wants_offers(&self) -> bool {
+    fn takes_offers(&self) -> bool {
         true
     }
 

@@ -58,7 +58,7 @@ impl LabelsInput<'_> {
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct ConjunctionIndex(Arc<SharedTable>);
 
-/// What all threads that use an index share.
+/// The state of an index that all threads share.
 struct SharedTable {
     table: RwLock<core::ConjunctionIndex>,
     /// Boxed, since a matcher is large to move.

@@ -261,8 +261,9 @@ def _print_rows(rows: list[dict[str, object]], as_json: bool) -> None:
 
 def _address(store: str | None, config: Path | None) -> str:
     """The address of the store, found as the broker finds it."""
-    from twigcast.broker.config import load
+    from twigcast.broker.config import load, refuse_unknown_variables
 
+    refuse_unknown_variables()
     return load({} if store is None else {"store": store}, config).store
 
 
@@ -287,7 +288,7 @@ def _reporting_errors() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "twigcast":
             raise
-        _fail(MissingExtra(error.name or "pydantic-settings", "broker"))
+        _fail(MissingExtra(error.name or "fastapi", "broker"))
     except TwigcastError as error:
         _fail(error)
 

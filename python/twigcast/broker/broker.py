@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -13,7 +22,10 @@ from typing import Any, Final, TypeVar, cast
 
 from twigcast.broker.errors import Conflict, Stopping, StoreUnavailable, TooMany, UnknownDelivery, UnknownObject
 from twigcast.broker.hub.commit import CommitResult, Operation
+from twigcast.broker.hub.evaluation import intake_of
 from twigcast.broker.hub.external_queries import SaxonExecutor, refusals_of, refused
+from twigcast.broker.hub.lifecycles import LifecycleUpkeep
+from twigcast.broker.hub.lookups import SourceLookups
 from twigcast.broker.hub.operations import (
     AcknowledgeDeliveries,
     AcknowledgeUpTo,
@@ -30,14 +42,19 @@ from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
 from twigcast.broker.hub.retention import Retention
 from twigcast.broker.hub.sequencer import Sequencer
+from twigcast.broker.hub.source_schemas import SourceSchemas
 from twigcast.broker.hub.tenant_threads import TenantThreads
+from twigcast.broker.hub.upkeep import every
+from twigcast.broker.hub.windows import WindowUpkeep
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
+    AttemptState,
     ClockState,
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
+    Intake,
     NewQuery,
     NewSubscription,
     OverflowPolicy,
@@ -46,6 +63,8 @@ from twigcast.broker.model import (
     QueuePosition,
     QueueReading,
     QueueState,
+    Receipt,
+    Sharing,
     StoredMessage,
     StoredSubscription,
     Submission,
@@ -54,16 +73,21 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.lag import ROUND_SECONDS, LagTracker
-from twigcast.broker.queues.leases import Leases
+from twigcast.broker.queues.leases import Leases, QueueLeases
 from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
+from twigcast.broker.queues.workers import SharedQueue, SharedQueues
 from twigcast.broker.store.store import Store, Transaction
 from twigcast.errors import TwigcastError
 from twigcast.registration import NO_PARAMS, Dialect, Params
+from twigcast.windows.declarations import Window
 
 T = TypeVar("T")
 Change = TypeVar("Change", NewSubscription, NewQuery)
 
 logger = logging.getLogger(__name__)
+
+VISIBILITY_SECONDS: Final = 30.0
+"""Time of a lease in an ordered queue, unless a pull asks for another."""
 
 SUBSCRIBED_AT_ONCE: Final = 2_000
 """Number of subscriptions added in one operation; publications go on in between."""
@@ -74,11 +98,14 @@ thread.
 """
 
 _CHECK_CHARS: Final = 100
-"""What a query counts for beyond its characters."""
+"""What a query counts for beyond its characters, and each value of its parameters."""
 
 _RETRY_SECONDS_MAX: Final = 10.0
 
 _SKIPPED_AT_ONCE: Final = 100
+
+_TENDED_SECONDS: Final = 1.0
+"""Time between two looks at the leases of workers."""
 
 _ERASED_AT_ONCE: Final = 500
 """Number of subscriptions, or of messages, of an erased tenant that are removed together."""
@@ -121,6 +148,7 @@ class Broker:
         self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
         self._queues = LiveQueues(self._read_pending, self.options, self.metrics)
         self._leases = Leases(self._queues)
+        self._shared = SharedQueues(store, self._queues, self._in_thread, self.change, self.dead_letter)
         self.lag = LagTracker(store.lags, store.queue_ids_after)
         """How far the queues are behind."""
         self._writer = Writer(
@@ -134,7 +162,9 @@ class Broker:
             lambda operations: self._sequencer.finished(operations),
         )
         self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
-        self._sequencer = Sequencer(self._population, self.options, self._evaluators, self._writer)
+        self._sequencer = Sequencer(
+            self._population, self.options, self._evaluators, self._writer, store.accepted_before
+        )
         self.questions = TenantThreads(self.options.questioners, "twigcast-questions")
         """Threads for all other evaluations, which the tenants share."""
         self._evaluations = SaxonExecutor(self.options)
@@ -149,10 +179,17 @@ class Broker:
             lambda: self.tenants,
         )
         self._retention = Retention(self.change, self.options, self.metrics)
+        self._lifecycles = LifecycleUpkeep(self.change, self._settle, self.options, self.metrics, self._retention.clock)
+        self._windows = WindowUpkeep(self._tenants_due, self._do, self._retention.clock)
         self._replaying: dict[int, int] = {}
         """Subscription of each queue that a replay fills."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._erased: set[int] = set()
+        self._intakes: dict[tuple[int, str], Intake] = {}
+        """Sources, by tenant and name, whose messages are not taken as usual."""
+        self._lookups = SourceLookups(store, self.options.limits)
+        self.source_schemas = SourceSchemas(())
+        """What the DTDs of sources say of subscriptions."""
         self._published_per_second = 1_000.0
         self._waiting: dict[int, tuple[int, int]] = {}
         """Messages of each tenant that wait to be stored, and their bytes."""
@@ -164,6 +201,7 @@ class Broker:
         self._loop = asyncio.get_running_loop()
         unfinished: list[StoredSubscription] = []
         await self.tenants_changed()
+        await self.sources_changed()
         last_seq = await self._in_thread(self.store.last_seq)
         self._queues.first_new = last_seq + 1
         self._queues.last_seq = last_seq
@@ -172,6 +210,7 @@ class Broker:
         self.metrics.subscriptions = len(self._population)
         for subscription in unfinished:
             self._set_replay(subscription.queue_id, subscription.id, subscription.replay_next)
+        await self._in_thread(lambda: self._shared.load(self.store.leases(), self._sharing))
         self._running = True
         self._writer.start()
         for subscription in unfinished:
@@ -179,12 +218,22 @@ class Broker:
         if refused:
             await self.change(lambda transaction: _suspend_refused(transaction, refused))
         self._begin(self._retention.run())
-        self._begin(self._refresh_tenants())
+        self._begin(self._lifecycles.run())
+        self._begin(self._windows.run())
+        seconds = self.options.upkeep_seconds
+        self._begin(every(seconds, self._refresh_tenants, logger, "the store does not work"))
         self._begin(self._follow_lag())
-        self._begin(self._return_space())
+        self._begin(every(seconds, self._return_space, logger, "unused space is not returned"))
+        # In time, also where no worker waits: the last attempt leads to a dead letter.
+        self._begin(every(_TENDED_SECONDS, self._shared.tend, logger, "leases of workers are looked at later"))
         for tenant_id in await self._in_thread(self.store.erased_tenants):
             self._erased.add(tenant_id)
             self._begin(self._erase(tenant_id))
+
+    def _sharing(self, queue_ids: Collection[int]) -> dict[int, Sharing]:
+        """Returns the settings of those of the queues that are shared. Blocks."""
+        queues = self.store.queues(list(queue_ids))
+        return {queue.id: queue.sharing for queue in queues if queue.sharing is not None}
 
     def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
         """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
@@ -197,6 +246,7 @@ class Broker:
         """Begins a graceful stop: refuses publications, ends readers and pulls, and still takes acknowledgements."""
         self._running = False
         self._queues.close_all()
+        self._shared.close_all()
 
     async def stop(self) -> None:
         """Finishes running work and ends. No method can be called after it."""
@@ -229,16 +279,14 @@ class Broker:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    async def _tenants_due(self, now: float, limit: int) -> list[int]:
+        return await self._in_thread(lambda: self.store.window_tenants_due(now, limit))
+
     async def _refresh_tenants(self) -> None:
         """Notices new limits of tenants, and a store that works again after a failure."""
-        while True:
-            await asyncio.sleep(self.options.upkeep_seconds)
-            try:
-                await self.tenants_changed()
-                if self._writer.trouble is not None:
-                    await self.change(lambda transaction: None)
-            except StoreUnavailable as error:
-                logger.warning("the store does not work: %s", error)
+        await self.tenants_changed()
+        if self._writer.trouble is not None:
+            await self.change(lambda transaction: None)
 
     async def _follow_lag(self) -> None:
         while True:
@@ -250,14 +298,9 @@ class Broker:
 
     async def _return_space(self) -> None:
         """Returns the space of removed messages to the system, where it is a good part of the store."""
-        while True:
-            await asyncio.sleep(self.options.upkeep_seconds)
-            try:
-                if await self._in_thread(self._has_space_to_return):
-                    await self._in_thread(self.store.shrink)
-                    self.metrics.vacuums += 1
-            except StoreUnavailable as error:
-                logger.warning("unused space is not returned: %s", error)
+        if await self._in_thread(self._has_space_to_return):
+            await self._in_thread(self.store.shrink)
+            self.metrics.vacuums += 1
 
     def _has_space_to_return(self) -> bool:
         unused, most = self.store.unused(), self.options.retention_bytes
@@ -297,7 +340,7 @@ class Broker:
         while await self.change(lambda transaction: transaction.erase_some(tenant_id, _ERASED_AT_ONCE, at=time.time())):
             pass
         self.metrics.tenants.pop(tenant_id, None)
-        # What was removed may still stand in pages that are free.
+        # Removed data may still be in free pages.
         await self._in_thread(self.store.vacuum)
         logger.info("the tenant %d is erased", tenant_id)
 
@@ -317,9 +360,32 @@ class Broker:
             raise Stopping("the broker is not running; nothing was stored")
         if self._erased and any(s.tenant_id in self._erased for s in submissions):
             raise UnknownObject("this tenant was erased")
+        if self._intakes:
+            submissions = [self._with_intake(submission) for submission in submissions]
         operation = Publish(submissions)
         self._admit(operation)
         return cast("list[PublishOutcome]", await self._do(operation))
+
+    def _with_intake(self, submission: Submission) -> Submission:
+        intake = self._intakes.get((submission.tenant_id, submission.source))
+        return submission if intake is None else replace(submission, intake=intake)
+
+    def profile_of(self, tenant_id: int, source: str) -> str | None:
+        """Returns the profile of a source, as sources hold it."""
+        intake = self._intakes.get((tenant_id, source))
+        return None if intake is None else intake.profile
+
+    async def sources_changed(self) -> None:
+        """Reads the settings of sources that concern publishing, and their DTDs."""
+        self._intakes, self.source_schemas = await self._in_thread(self._read_sources)
+
+    def _read_sources(self) -> tuple[dict[tuple[int, str], Intake], SourceSchemas]:
+        sources = list(self.store.sources())
+        enrichers = self._lookups.of(sources)
+        intakes = {
+            (s.tenant_id, s.name): intake for s in sources if (intake := intake_of(s, enrichers.get(s.id))) is not None
+        }
+        return intakes, SourceSchemas(sources)
 
     def _admit(self, operation: Publish) -> None:
         """Counts a publication in, or raises TooMany if too much waits already, of all tenants or of its own."""
@@ -361,17 +427,17 @@ class Broker:
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refusals_of, some, self._evaluations)
-            refusals = await self._checked(check, _tenant_of(some[0]), [(n.query, n.dialect) for n in some])
+            refusals = await self._checked(check, _tenant_of(some[0]), [(n.query, n.dialect, n.params) for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
             answers = iter(await self._do(operation(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
-    async def _checked(self, check: Callable[[], T], tenant_id: int, queries: Sequence[tuple[str, str]]) -> T:
-        """Checks queries, each with its dialect: short ones here, others in threads, with Saxon in that of Saxon."""
-        if any(dialect == "xquery" for _, dialect in queries):
+    async def _checked(self, check: Callable[[], T], tenant_id: int, queries: Sequence[tuple[str, str, Params]]) -> T:
+        """Checks queries, each with dialect and parameters: short ones at once, others in threads."""
+        if any(dialect == "xquery" for _, dialect, _ in queries):
             return await self._evaluations.thread.run(tenant_id, check)
-        if sum(len(query) + _CHECK_CHARS for query, _ in queries) <= _CHECKED_HERE_CHARS:
+        if sum(len(query) + _CHECK_CHARS * (1 + _count(params)) for query, _, params in queries) <= _CHECKED_HERE_CHARS:
             return check()
         return await self.questions.run(tenant_id, check)
 
@@ -385,19 +451,23 @@ class Broker:
         delivery: DeliverySettings,
         params: Params = NO_PARAMS,
         overflow: OverflowPolicy | None = None,
+        follow: bool | None = None,
+        window: Window | None = None,
     ) -> StoredSubscription:
-        """Gives a subscription another query, delivery or policy, from the next message on.
+        """Gives a subscription another query, delivery, policy or window, from the next message on.
 
         Raises QueryError if the query is refused.
         """
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
-        check = partial(refused, subscription.key, query, namespaces, dialect, params, self._evaluations)
-        refusal = await self._checked(check, subscription.tenant_id, [(query, dialect)])
+        check = partial(refused, subscription.key, query, namespaces, dialect, params, self._evaluations, window)
+        refusal = await self._checked(check, subscription.tenant_id, [(query, dialect, params)])
         if refusal is not None:
             raise refusal
         policy = subscription.overflow if overflow is None else overflow
-        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, policy, params)
+        operation = Replace(
+            subscription, query, namespaces, cast("Dialect", dialect), delivery, policy, params, follow, window
+        )
         return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
@@ -434,21 +504,34 @@ class Broker:
 
     # Queues -----------------------------------------------------------------------------------------------------------
 
-    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+    async def pull(
+        self,
+        queue_id: int,
+        *,
+        limit: int,
+        wait: float,
+        visibility: float | None = None,
+        sharing: Sharing | None = None,
+    ) -> list[QueuedDelivery]:
         """Leases deliveries of a queue for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
 
-        While a delivery is leased, later ones of its subscription are not handed out, so that their order holds. When a
-        lease ends without acknowledgement, the delivery is available again, marked as redelivered. Leases end with the
-        process.
+        In an ordered queue, later deliveries of a subscription are not handed out while one is leased, so that their
+        order holds. When a lease ends without acknowledgement, the delivery is available again, marked as redelivered.
+        Leases end with the process. Those of a shared queue, whose ``sharing`` is given, hold up no other delivery and
+        outlive the process: see :mod:`twigcast.broker.queues.workers`.
         """
         if not self._running:
             return []
+        if sharing is not None:
+            return await self._shared.pull(queue_id, sharing, limit=limit, wait=wait, seconds=visibility)
+        visibility = VISIBILITY_SECONDS if visibility is None else visibility
         return await self._leases.pull(queue_id, limit=limit, wait=wait, visibility=visibility)
 
     async def require_handed_out(self, queue_id: int, ids: Collection[DeliveryId]) -> None:
         """Raises UnknownDelivery for an id that no reader of the queue can have been handed out."""
-        leases = self._leases.of(queue_id)
-        unsure = [id_ for id_ in ids if leases is None or id_ not in leases.before]
+        leases, shared = self._leases.of(queue_id), self._shared.of(queue_id)
+        known: Container[DeliveryId] = shared.work if shared is not None else leases.before if leases else ()
+        unsure = [id_ for id_ in ids if id_ not in known]
         if not unsure:
             return
         newest, since = self._queues.handed_out(queue_id)
@@ -477,8 +560,7 @@ class Broker:
             return
         seeks = self.seek_count(queue_id) if seeks is None else seeks
         await self._do(AcknowledgeDeliveries(queue_id, ids, seeks))
-        self._leases.settle(queue_id, ids)
-        self._replays.acknowledged(queue_id)
+        self._settle({queue_id: ids})
 
     async def acknowledge_up_to(self, queue_id: int, seq: int, seeks: int | None = None) -> None:
         """Acknowledges all deliveries of a queue up to a message; ``seeks`` as for :meth:`acknowledge`."""
@@ -493,12 +575,41 @@ class Broker:
             leases = self._leases.of(queue_id)
             if leases is not None:
                 leases.settle_up_to(seq)
+            self._shared.settle_up_to(queue_id, seq)
 
     async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Returns leased deliveries to their queue (nack); they are handed out again after ``delay`` seconds."""
         leases = self._leases.of(queue_id)
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
+
+    def work(
+        self, queue_id: int, sharing: Sharing, *, in_flight_max: int, seconds: float | None = None
+    ) -> AsyncGenerator[list[QueuedDelivery], None]:
+        """Yields deliveries of a shared queue to one of its workers, in groups, leased for ``seconds`` each.
+
+        The worker has no more than ``in_flight_max`` at a time that are not done.
+        """
+        return self._shared.take_all(queue_id, sharing, in_flight_max=in_flight_max, seconds=seconds)
+
+    async def give_back(
+        self, queue_id: int, receipts: Sequence[Receipt], *, delay: float = 0.0, reason: str | None = None
+    ) -> None:
+        """Ends leases of a shared queue: others get the deliveries, after ``delay`` seconds. Ended leases stay so."""
+        count = await self._shared.give_back(queue_id, receipts, delay=delay, reason=reason)
+        self.metrics.released += count
+
+    async def extend(self, queue_id: int, receipts: Sequence[Receipt], seconds: float) -> list[Receipt]:
+        """Lets leases of a shared queue end in ``seconds`` from now; returns those that are over already."""
+        return await self._shared.extend(queue_id, receipts, seconds)
+
+    def attempts(self, queue_id: int) -> AttemptState:
+        """Returns what the workers of a shared queue have, and how often it was handed out."""
+        return self._shared.state(queue_id)
+
+    def most_attempts(self) -> int:
+        """Returns the most attempts of workers at one delivery that is not done."""
+        return self._shared.most_attempts()
 
     async def purge(self, queue: QueueState) -> int:
         """Counts all that a queue has pending as done, and returns how many deliveries that were, without new ones."""
@@ -523,10 +634,10 @@ class Broker:
             if not pending:
                 break
             if as_dead_letters:
-                await self.dead_letter([(delivery, 0, "it was skipped") for delivery in pending])
+                skipped += len(await self.dead_letter([(delivery, 0, "it was skipped") for delivery in pending]))
             else:
                 await self.acknowledge(queue.id, [delivery.id for delivery in pending])
-            skipped += len(pending)
+                skipped += len(pending)
         if skipped:
             for listener in self._listeners:
                 listener.on_skipped(queue.id)
@@ -534,6 +645,8 @@ class Broker:
 
     def reading(self, queue_id: int) -> QueueReading:
         """Returns who reads a queue."""
+        if self._shared.of(queue_id) is not None:
+            return self._shared.reading(queue_id)
         leases = self._leases.of(queue_id)
         return QueueReading(
             0 if leases is None else len(leases),
@@ -543,7 +656,7 @@ class Broker:
 
     def in_flight(self) -> int:
         """Returns how many deliveries are leased."""
-        return self._leases.in_flight
+        return self._leases.in_flight + self._shared.in_flight()
 
     def connected(self) -> int:
         """Returns how many queues have a reader."""
@@ -551,7 +664,7 @@ class Broker:
 
     def read_queue(
         self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
-    ) -> AsyncIterator[list[QueuedDelivery]]:
+    ) -> AsyncGenerator[list[QueuedDelivery], None]:
         """Yields the deliveries of a queue in order, in groups, from what is pending or from after a position.
 
         Memory is bounded: a slow reader is served from the store. With ``offer``, deliveries that come while the
@@ -569,20 +682,45 @@ class Broker:
         return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
     async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
-        """Turns deliveries, each with its attempts and the reason, into dead letters; returns their ids."""
-        numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
+        """Turns deliveries, each with its attempts and the reason, into dead letters; returns their ids.
+
+        One that is done by now is left alone: somebody else may have acknowledged or dead-lettered it meanwhile.
+        """
+        by_queue: dict[int, list[DeliveryId]] = {}
+        for delivery, _, _ in deliveries:
+            by_queue.setdefault(delivery.queue_id, []).append(delivery.id)
+
+        def work(transaction: Transaction) -> list[int]:
+            pending = {id_ for queue_id, ids in by_queue.items() for id_ in transaction.pending_among(queue_id, ids)}
+            return transaction.dead_letter(deliveries, at=time.time(), pending=pending)
+
+        numbers = await self.change(work)
         for delivery, _, _ in deliveries:
             self._leases.settle(delivery.queue_id, [delivery.id])
+            self._shared.settle(delivery.queue_id, [delivery.id])
             self._replays.acknowledged(delivery.queue_id)
         return numbers
 
-    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        """Delivers dead letters again. Listeners are called, and acknowledge or dead-letter them."""
-        redriven = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> int:
+        """Delivers dead letters again, and returns how many.
+
+        Those that are pulled are pending again, unless their message has expired. For the others listeners are called,
+        and acknowledge or dead-letter them.
+        """
+        returned, redriven = await self.change(
+            lambda transaction: (
+                transaction.return_dead_letters(dead_letter_ids),
+                transaction.redrive(dead_letter_ids),
+            )
+        )
+        self._shared.returned(returned)
+        for queue_id in {queue_id for queue_id, _ in returned}:
+            if (leases := self._leases.of(queue_id)) is not None:
+                leases.wake()
         if redriven:
             for listener in self._listeners:
                 listener.on_redriven(redriven)
-        return redriven
+        return len(returned) + len(redriven)
 
     # Other changes ----------------------------------------------------------------------------------------------------
 
@@ -659,8 +797,9 @@ class Broker:
             queues.all_miss()
         for queue_id, (subscription_id, first_seq) in over.sought.items():
             queues.seek(queue_id, first_seq)
-            if (leases := self._leases.of(queue_id)) is not None:
-                leases.purge(subscription_id)
+            for table in self._tables(queue_id):
+                table.purge(subscription_id)
+        self._settle(over.withdrawn)
         for queue_id, deliveries in over.queues.items():
             if queue_id not in over.sought:  # its readers go back to the store
                 queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
@@ -670,6 +809,13 @@ class Broker:
                 listener.on_deliveries(over.pushed)
         self._answer(over.operations)
 
+    def _settle(self, done: Mapping[int, Sequence[DeliveryId]]) -> None:
+        """Ends the leases of deliveries that are done, by queue."""
+        for queue_id, ids in done.items():
+            self._leases.settle(queue_id, ids)
+            self._shared.settle(queue_id, ids)
+            self._replays.acknowledged(queue_id)
+
     def _subscriptions_changed(
         self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]
     ) -> None:
@@ -677,21 +823,35 @@ class Broker:
             return
         for subscription in changed:
             self._replays.changed(subscription)
+            self._sharing_changed(subscription.queue_id, subscription.delivery.sharing)
         for subscription in removed:
             self._forget(subscription)
         for listener in self._listeners:
             listener.on_subscriptions(changed, removed)
 
+    def _sharing_changed(self, queue_id: int, sharing: Sharing | None) -> None:
+        """Ends readers of a queue that is shared from now on, or is not any more; they connect again."""
+        self._shared.changed(queue_id, sharing)
+        if sharing is not None:
+            self._leases.close(queue_id)
+        for reader in self._queues.readers.get(queue_id, ()):
+            if isinstance(reader, SharedQueue) != (sharing is not None):
+                reader.close()
+
+    def _tables(self, queue_id: int) -> list[QueueLeases | SharedQueue]:
+        """Returns what is known of deliveries of a queue that are leased."""
+        return [table for table in (self._leases.of(queue_id), self._shared.of(queue_id)) if table is not None]
+
     def _forget(self, subscription: StoredSubscription) -> None:
         queue_id = subscription.queue_id
         self._replays.recheck(subscription)
         self._queues.purge(queue_id, subscription.id)
-        leases = self._leases.of(queue_id)
-        if leases is not None:
-            leases.purge(subscription.id)
+        tables = self._tables(queue_id)
+        for table in tables:
+            table.purge(subscription.id)
         if self._replaying.get(queue_id) == subscription.id:
             self._set_replay(queue_id, subscription.id, None)
-        if leases is not None or self._queues.knows(queue_id):
+        if tables or self._queues.knows(queue_id):
             self._begin(self._close_if_gone(subscription))
 
     async def _close_if_gone(self, subscription: StoredSubscription) -> None:
@@ -704,6 +864,7 @@ class Broker:
         if queue is None or queue.id != subscription.queue_id:
             self._queues.close(subscription.queue_id)
             self._leases.close(subscription.queue_id)
+            self._shared.close(subscription.queue_id)
 
     def _set_replay(self, queue_id: int, subscription_id: int, replay_next: int | None) -> None:
         if replay_next is None:
@@ -749,6 +910,11 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Registere
 
 def _tenant_of(change: NewSubscription | NewQuery) -> int:
     return change.tenant_id if isinstance(change, NewSubscription) else change.subscription.tenant_id
+
+
+def _count(params: Params) -> int:
+    """Returns how many values parameters have."""
+    return sum(len(value) if isinstance(value, list | tuple) else 1 for value in params.values())
 
 
 def _in_the_past(new: NewSubscription) -> NewSubscription:

@@ -7,13 +7,14 @@ The settings are flat, so that each has one name everywhere: ``port`` in the fil
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.errors import BrokerError, UrlRefused
@@ -40,6 +41,7 @@ class TenantLimits(BaseModel):
 
     subscriptions_max: int = Field(default=1_000_000, ge=0, description="Subscriptions of one tenant.")
     sources_max: int = Field(default=1_000, ge=0, description="Registered sources of one tenant.")
+    tables_max: int = Field(default=100, ge=0, description="Look-up tables of one tenant.")
     tokens_max: int = Field(default=1_000, ge=1, description="Tokens of one tenant.")
     streams_max: int = Field(
         default=10_000, ge=0, description="Streams (Server-Sent Events and WebSockets) that one tenant has open."
@@ -54,12 +56,8 @@ class TenantLimits(BaseModel):
     )
 
 
-class Settings(BaseSettings, TenantLimits):
+class Settings(TenantLimits):
     """The settings of a broker."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True, validate_default=False
-    )
 
     store: str = Field(
         default="twigcast-data", description="The store: a folder for SQLite, or `postgresql://user@host/database`."
@@ -80,22 +78,56 @@ class Settings(BaseSettings, TenantLimits):
     port: int = Field(
         default=8080, ge=0, le=65_535, description="Port on which the broker listens; 0 for any free one."
     )
+    standby: bool = Field(
+        default=False,
+        description="Whether the broker waits while another one works on its store, on PostgreSQL, and takes over when "
+        "that one ends. Set it for both of a pair.",
+    )
     public_url: str | None = Field(
         default=None,
         description="The address under which clients reach the broker, such as `https://news.example.org`, "
         "for links in feeds and in WebSub; by default that of the request.",
     )
-    trusted_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    trusted_hosts: tuple[str, ...] = Field(
         default=(),
         description="Host names that requests may give, such as `news.example.org`, separated by commas; `*`: any. "
         "By default `localhost`, any IP address, the names in `host` and `public_url`, and, where other machines reach "
         "the broker, the name of this one.",
+    )
+    cors_origins: tuple[str, ...] = Field(
+        default=(),
+        description="Origins of pages that may use the interface in a browser, such as `https://app.example.org`, "
+        "separated by commas; `*`: any. They need a token, as everybody does.",
     )
     trusted_proxies: str = Field(
         default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are trusted."
     )
     stop_seconds: float = Field(
         default=10.0, ge=0, le=3_600, description="Time that a stop waits for running requests."
+    )
+
+    connections_max: int = Field(
+        default=20_000, ge=16, description="Connections at one time, of all clients; fewer if the system permits less."
+    )
+    connections_reserved: int = Field(
+        default=20,
+        ge=0,
+        description="How many of them are kept for operators and for `/health`, `/ready` and `/metrics`, so that a "
+        "broker that is full can still be looked at.",
+    )
+    head_seconds_max: float = Field(
+        default=15.0, gt=0, description="Seconds within which a new connection sends the head of a request."
+    )
+    body_seconds_max: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds within which the body of a request is sent; a large one has more, see `body_rate_min`.",
+    )
+    body_rate_min: int = Field(
+        default=1_000, ge=1, description="Bytes of a body for which its sender has a further second."
+    )
+    unread_seconds_max: float = Field(
+        default=120.0, gt=0, description="Seconds after which a client that reads nothing of a response is cut off."
     )
 
     body_bytes_max: int = Field(
@@ -161,11 +193,18 @@ class Settings(BaseSettings, TenantLimits):
         "has acknowledged them. `pending_max` bounds what waits.",
     )
 
+    lifecycle_seconds: float = Field(
+        default=30 * _DAY,
+        gt=0,
+        description="Time after which the broker forgets which messages update and cancel each other, counted from the "
+        "last of them, or from when it expires.",
+    )
+
     allow_private_urls: bool = Field(
         default=False,
         description="Whether webhooks and polled feeds may have private, link-local and loopback addresses.",
     )
-    allowed_url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    allowed_url_hosts: tuple[str, ...] = Field(
         default=(),
         description="Host names, addresses and networks, such as `10.1.0.0/16`, that webhooks and polled feeds may "
         "have although they are not public, separated by commas.",
@@ -201,7 +240,7 @@ class Settings(BaseSettings, TenantLimits):
         default=120.0, ge=1, description="Seconds after which one poll begins no further document."
     )
 
-    join: Annotated[tuple[str, ...], NoDecode] = Field(
+    join: tuple[str, ...] = Field(
         default=(),
         description="Brokers to form an overlay with, such as `grpcs://north.example.org:7400`, separated by commas.",
     )
@@ -229,7 +268,7 @@ class Settings(BaseSettings, TenantLimits):
         default=None,
         description="Host and port under which others reach this broker, where it is not `overlay_listen`.",
     )
-    overlay_forms: Annotated[tuple[str, ...], NoDecode] = Field(
+    overlay_forms: tuple[str, ...] = Field(
         default=(),
         description="Forms of messages to and from other brokers, in order of preference, separated by commas: "
         "`stream` or `dictionary` (parsed), `text`, each also with `+zlib` or `+zstd`. With `NAME=` before a "
@@ -248,7 +287,7 @@ class Settings(BaseSettings, TenantLimits):
         "`retention_bytes`, messages are kept that another broker has not got yet.",
     )
 
-    overlay_registry: Annotated[tuple[str, ...], NoDecode] = Field(
+    overlay_registry: tuple[str, ...] = Field(
         default=(),
         description="Names of the brokers that hold the registry of sources and profiles together, separated by "
         "commas: one, or three or five, the same on all of these. Without it, the others say, or there is none.",
@@ -289,7 +328,17 @@ class Settings(BaseSettings, TenantLimits):
         "By default there are none.",
     )
 
-    @field_validator("trusted_hosts", "allowed_url_hosts", "join", "overlay_registry", "overlay_forms", mode="before")
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin != "*" and not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+", origin):
+                raise ValueError(f"{origin!r} is no origin; it must look like https://app.example.org, in lower case")
+        return value
+
+    @field_validator(
+        "cors_origins", "trusted_hosts", "allowed_url_hosts", "join", "overlay_registry", "overlay_forms", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
@@ -310,18 +359,6 @@ class Settings(BaseSettings, TenantLimits):
             raise ValueError("it must start with http:// or https://")
         return value
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Returns only the source that :func:`load` passes: it reads the file, and names the source of a mistake."""
-        return (init_settings, env_settings)
-
     def secrets_keys(self) -> list[str]:
         """Returns the keys that seal the secrets of the store, the newest first; raises SecretsSealed."""
         text = None if self.secrets_key is None else self.secrets_key.get_secret_value()
@@ -339,6 +376,23 @@ class Settings(BaseSettings, TenantLimits):
         return TenantLimits(**(existing | {k: v for k, v in tenant.limits.items() if k in existing}))
 
 
+OTHER_VARIABLES: Final = frozenset({"TWIGCAST_URL", "TWIGCAST_TOKEN", "TWIGCAST_PROFILE", "TWIGCAST_NITF"})
+"""Variables of the environment that other commands read."""
+
+FOR_TESTS: Final = f"{ENVIRONMENT_PREFIX}TEST_"
+"""How the variables begin that tests are set up with."""
+
+
+def refuse_unknown_variables() -> None:
+    """Raises ConfigError if the environment has a variable of Twigcast's that means nothing, such as a misspelt one."""
+    known = {variable_of(name) for name in Settings.model_fields} | OTHER_VARIABLES
+    for name in sorted(os.environ):
+        if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in known and not name.startswith(FOR_TESTS):
+            meant = get_close_matches(name.upper(), known, 1)
+            advice = f"; {meant[0]} may be meant" if meant else ""
+            raise ConfigError(f"there is no setting {name[len(ENVIRONMENT_PREFIX) :].lower()!r} ({name}){advice}")
+
+
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
     """Returns the settings from flags by name, environment, a TOML file and defaults, in this order.
 
@@ -349,20 +403,27 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
     _refuse_unknown(flags, "on the command line")
     if file:
         _refuse_unknown(from_file, f"in {file}")
-    # The environment lies between the two, so its settings are removed from those of the file.
-    in_environment = {name for name in from_file if os.environ.get(_variable(name))}
-    from_file = {name: value for name, value in from_file.items() if name not in in_environment}
+    from_environment = _from_environment()
     try:
-        return Settings(**{**from_file, **flags})
+        return Settings(**{**from_file, **from_environment, **flags})
     except ValidationError as error:
+        from_file = {name: value for name, value in from_file.items() if name not in from_environment}
         raise ConfigError(_explanation(error, flags, from_file, file)) from None
 
 
+def _from_environment() -> dict[str, str]:
+    """Returns the settings whose variables are set, in capitals or not; an empty one is like none."""
+    supplied = {name.upper(): value for name, value in os.environ.items() if value}
+    names = {name: variable_of(name) for name in Settings.model_fields}
+    return {name: supplied[variable] for name, variable in names.items() if variable in supplied}
+
+
 def first_mistake(error: ValidationError) -> str:
-    """Returns the first mistake that an error names: the field, and what is wrong with it."""
+    """Returns the first mistake that an error names: the field, and the fault."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"])
-    return f"{field}: {first['msg']}" if field else first["msg"]
+    reason = first["msg"].removeprefix("Value error, ")
+    return f"{field}: {reason}" if field else reason
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -380,14 +441,15 @@ def _refuse_unknown(supplied: Mapping[str, Any], where: str) -> None:
             raise ConfigError(f"there is no setting {name!r} ({where})")
 
 
-def _variable(name: str) -> str:
+def variable_of(name: str) -> str:
+    """Returns the variable of the environment that has a setting."""
     return f"{ENVIRONMENT_PREFIX}{name.upper()}"
 
 
 def _explanation(
     error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None
 ) -> str:
-    """Returns the first mistake: which setting, from where, and what is wrong."""
+    """Returns the first mistake: the setting, its origin, and the fault."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if name in flags:
@@ -395,5 +457,5 @@ def _explanation(
     elif name in from_file:
         where = f"in {file}"
     else:
-        where = _variable(name)
+        where = variable_of(name)
     return f"the setting {name!r} ({where}) cannot be used: {first['msg']}"

@@ -5,7 +5,7 @@ The API answers each with a problem document (RFC 9457) whose ``type`` ends in `
 
 from __future__ import annotations
 
-from twigcast.errors import TwigcastError
+from twigcast.errors import RejectedMessage, TwigcastError
 
 
 class BrokerError(TwigcastError):
@@ -41,6 +41,34 @@ class StoreInUse(BrokerError):
     """A store that another broker works on."""
 
     code = "store-in-use"
+
+
+class TenureLost(StoreUnavailable):
+    """A store that another broker has taken over since: this one writes nothing to it any more."""
+
+    code = "tenure-lost"
+
+    @classmethod
+    def to(cls, address: str) -> TenureLost:
+        """Returns the error, with the address of the broker that is active now."""
+        return cls(f"another broker{f' at {address}' if address else ''} has taken over the store; send it there")
+
+
+class Standby(BrokerError):
+    """A broker that waits until another one on the same store ends; ``active`` is the address of that one."""
+
+    code = "standby"
+    status = 503
+
+    def __init__(self, reason: str, active: str | None = None) -> None:
+        super().__init__(reason)
+        self.active = active
+
+    @classmethod
+    def behind(cls, active: str | None) -> Standby:
+        """Returns the error of a broker that is not active, with the address of the one that is."""
+        where = f"the one at {active} is active" if active else "nobody knows of an active one"
+        return cls(f"this broker is a standby, and {where}; ask that one, or try again in a second", active)
 
 
 class SecretsSealed(BrokerError):
@@ -172,11 +200,43 @@ class QueueFull(TooMany):
     code = "queue-full"
 
 
+class PreconditionFailed(BrokerError):
+    """A change of something that is not as its sender saw it, since others changed or deleted it. Nothing was done."""
+
+    code = "precondition-failed"
+    status = 412
+
+    def __init__(self, reason: str, etag: str | None = None) -> None:
+        super().__init__(reason)
+        self.etag = etag
+        """Its entity tag now; ``None`` if it does not exist, or on the client's side."""
+
+
 class UrlRefused(BrokerError):
     """An address of a webhook or feed that is private, link-local, or not HTTP."""
 
     code = "url-refused"
     status = 422
+
+    def __init__(self, reason: str, address: str | None = None) -> None:
+        super().__init__(reason)
+        self.address = address
+        """The address that a name leads to, where it is none of the public internet: for operators only."""
+
+
+class DisallowedMessage(RejectedMessage):
+    """A message that is well-formed, but that the settings of its source do not allow."""
+
+    code = "message-disallowed"
+
+    def __init__(self, line: int | None, column: int | None, reason: str) -> None:
+        super().__init__(line, column, reason)
+        self.line = line
+        self.column = column
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Stopping(BrokerError):

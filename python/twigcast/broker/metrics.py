@@ -68,10 +68,20 @@ class Metrics:
     """Messages refused since another one was published under their id."""
     rejected: int = 0
     """Messages stored as rejected."""
+    invalid: int = 0
+    """Messages stored although the DTD or schema of their source does not allow them."""
+    rows_added: int = 0
+    """Rows of look-up tables that messages were enriched with."""
+    rows_missed: int = 0
+    """Values of messages for which a look-up table had no row."""
     refused: int = 0
     """Messages refused because too many were waiting."""
     deliveries: int = 0
     """Deliveries stored."""
+    leases_ended: int = 0
+    """Leases of workers that ended without an acknowledgement."""
+    attempts_used_up: int = 0
+    """Deliveries that became dead letters after the last attempt of workers."""
     undecided: int = 0
     """Subscriptions undecided on a message."""
     throttled: int = 0
@@ -88,6 +98,20 @@ class Metrics:
     """Deliveries that became dead letters since too much waited."""
     overflow_refused: int = 0
     """Messages refused since too much waited for a subscriber."""
+    repeated_content: int = 0
+    """Messages that the profile of their source knows to be repeated."""
+    overtaken: int = 0
+    """Messages that later ones had updated or cancelled before they came."""
+    withdrawn: int = 0
+    """Deliveries that a later message called off while they waited."""
+    expired_withdrawn: int = 0
+    """Deliveries that were withdrawn while they waited, as their message has expired."""
+    window_late: int = 0
+    """Messages that came too late to count for a window, each for each subscription."""
+    window_documents: int = 0
+    """Digests and notes of absence that were written."""
+    chains_forgotten: int = 0
+    """Matters of which nothing is known any more, as they are old."""
     replayed: int = 0
     """Deliveries stored by replay."""
     expired: int = 0

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from twigcast.broker.errors import IdReused
+from twigcast.lifecycle.chains import Effect, Relation
 from twigcast.registration import NO_PARAMS, Dialect, Params
+from twigcast.registration import Subscription as Query
+from twigcast.windows.declarations import Window
+from twigcast.windows.results import query_params
 
 
 class Scope(enum.StrEnum):
@@ -52,12 +56,57 @@ class Token:
     digest: bytes
     """SHA-256 of the secret, which is random and long, so that no slow hash is needed."""
     created: float
+    expires: float | None = None
+    """When it expires."""
+    used: float | None = None
+    """When it was used last, about: see :data:`~twigcast.broker.api.access.USES_SECONDS`."""
+    previous_digest: bytes | None = None
+    """Digest of the secret that it had before it was rotated."""
+    previous_until: float | None = None
+    """The end of the time for which the former secret is still accepted."""
+    sources: frozenset[str] | None = None
+    """The only sources that it may publish as; ``None``: all."""
+    subscribers: frozenset[str] | None = None
+    """The only subscribers whose deliveries it may receive; ``None``: all, and whatever else its scope permits."""
+
+    def valid_until(self, digest: bytes) -> float | None:
+        """Returns the end of the time for which one of its secrets is accepted; ``None`` if there is no end."""
+        ends = [self.expires, None if digest == self.digest else self.previous_until]
+        return min((end for end in ends if end is not None), default=None)
 
 
 SourceKind = Literal["push", "rss", "atom", "http-folder"]
 
 UpdateMode = Literal["ignore", "updated", "content"]
 """When an entry of a feed is published again that changed under its id: never, with a later date, or always."""
+
+
+DoctypePolicy = Literal["allow", "strip", "refuse"]
+"""What is done with a DOCTYPE: subscribers get it, or the message without it, or such messages are rejected."""
+
+
+ValidationMode = Literal["off", "annotate", "reject"]
+"""What is done with messages that the DTD or the schema of their source does not allow: nothing, a note to the
+publisher, or they are rejected."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intake:
+    """A way to take the messages of a source, other than the usual one."""
+
+    doctype: DoctypePolicy = "strip"
+    fault: Callable[[bytes], tuple[int | None, str] | None] | None = None
+    """Returns line and reason of what the source's DTD or schema does not allow in a message."""
+    rejects: bool = False
+    """Whether a message with a fault is rejected."""
+    profile: str | None = None
+    """How its messages say what they update or cancel, as :func:`~twigcast.lifecycle.profiles.profile_text`."""
+    enrich: Callable[[bytes, bytes], tuple[bytes, bytes, int, int]] | None = None
+    """Returns a message, in its two forms, with what is found for it in look-up tables, and how many rows there were
+    and how many there were not; raises RejectedMessage."""
+
+
+USUAL: Final = Intake()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +122,7 @@ class Source:
     interval: float = 300.0
     """Seconds between polls."""
     dtd: str | None = None
-    """Text of a DTD that its messages are said to follow; used for hints, not for validation."""
+    """Text of a DTD that its messages are said to follow."""
     paused: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
     """State of polling: ``etag``, ``last_modified``, ``last_poll``, ``last_error``, ``failures``."""
@@ -82,10 +131,22 @@ class Source:
     """Media types of the linked documents that are published in place of entries."""
     follow_hosts: Sequence[str] = ()
     """Hosts beside that of the feed to which links may lead."""
+    doctype: DoctypePolicy = "strip"
+    validation: ValidationMode = "off"
+    profile: str | None = None
+    """See :attr:`Intake.profile`."""
+    lookups: Sequence[Mapping[str, Any]] = ()
+    """How its messages are enriched from tables: see :class:`~twigcast.broker.lookup_tables.LookupSettings`."""
+    xsd: str | None = None
+    """Text of a schema, in XML Schema, that its messages are said to follow."""
 
 
 DIGEST_BYTES: Final = 16
 """Bytes of the digest of a publication: as many as nobody finds two bodies for by chance."""
+
+
+MessageName = tuple[int, str, str]
+"""The identity of a message: tenant, source, the publisher's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +160,13 @@ class Submission:
     """The publisher's own id. A message with the same id from the same source is accepted once."""
     charset: str | None = None
     """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
+    intake: Intake = field(default=USUAL, compare=False, repr=False)
+    """The settings of the source when the message is published."""
+
+    @property
+    def name(self) -> MessageName:
+        """The identity of the message among all messages."""
+        return self.tenant_id, self.source, self.message_id or ""
 
     def digest(self) -> bytes:
         """Returns a digest of the bytes that were sent: a repetition has the same, another message has not."""
@@ -118,14 +186,14 @@ class StoredMessage:
     xml: bytes
     matches: int = 0
     id_types: bytes | None = None
-    """A short DOCTYPE with the ID attributes that the message declared, if there were any. Nobody is handed that."""
+    """A short DOCTYPE with the ID attributes that the message declared, if any. Subscribers do not get it."""
     digest: bytes | None = None
     """See :meth:`Submission.digest`. ``None`` where any body counts as a repetition: for ids that the broker assigned,
     messages of other brokers, and those stored by older brokers."""
 
     @property
     def with_ids(self) -> bytes:
-        """The message as queries are evaluated on it: ``id()`` finds what it found when the message came."""
+        """The message as queries are evaluated on it: with its ID attributes, for ``id()``."""
         if not self.id_types:
             return self.xml
         start = self.id_types_start
@@ -146,6 +214,12 @@ class Accepted:
     matches: int
     duplicate: bool = False
     """Whether it was stored before under this id; then nothing was delivered again."""
+    invalid: str | None = None
+    """The reason why the DTD of its source does not allow it; ``None`` if the DTD does, or is not asked."""
+    effect: Effect | None = None
+    """The effect of the message on its matter, by the profile of its source; ``None`` without one."""
+    trouble: str | None = None
+    """The facts of the profile that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +239,25 @@ class RejectedRecord:
 
 
 PublishOutcome: TypeAlias = Accepted | RejectedRecord | IdReused
-"""What becomes of one message of a publication."""
+"""The outcome of one message of a publication."""
 
 
 PULL: Final = "pull"
 """The kind of all deliveries that the subscriber fetches: pull, Server-Sent Events, WebSocket, Atom."""
+
+
+SHARED: Final = "shared"
+"""The value of the setting ``queue`` with which workers share the deliveries of a subscriber; else they are ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The settings of a queue whose deliveries are shared out among workers."""
+
+    lease_seconds: float = 30.0
+    """How long a worker has a delivery, unless it asks for another time."""
+    attempts_max: int = 5
+    """How often a delivery is handed out before it becomes a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +287,13 @@ class DeliverySettings:
         """Returns whether the broker sends the deliveries through a channel."""
         return self.kind != PULL
 
+    @property
+    def sharing(self) -> Sharing | None:
+        """The settings of a queue that workers share; ``None`` for an ordered one."""
+        if self.is_pushed or self.options.get("queue") != SHARED:
+            return None
+        return Sharing(self.options["lease_seconds"], self.options["attempts_max"])
+
 
 class SubscriptionState(enum.StrEnum):
     """The state of a subscription."""
@@ -214,13 +309,14 @@ class OverflowPolicy(enum.StrEnum):
     """A choice of what happens to a subscription when too many deliveries wait for its subscriber."""
 
     SUSPEND = "suspend"
-    """It is suspended; alone with its subscriber, it resumes when half of that is done, with what it missed."""
+    """It is suspended. If it has the subscriber for itself, it resumes when half of the queue is done, and gets the
+    messages that it missed."""
     DROP_OLDEST = "drop_oldest"
     """Its oldest pending deliveries are dropped."""
     DEAD_LETTER = "dead_letter"
     """Its oldest pending deliveries become dead letters."""
     REFUSE = "refuse"
-    """Publishers of messages that it matches are refused until something is done."""
+    """Messages that it matches are refused to their publishers until some deliveries are acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +345,22 @@ class StoredSubscription:
     """The values of the query's parameters."""
     overflow: OverflowPolicy = OverflowPolicy.SUSPEND
     missed_from: int | None = None
-    """The first message that it misses while it is suspended since too much waits; it is replayed from there on."""
+    """The first message that it misses while it is suspended for a full queue; replay begins there."""
+    follow: bool | None = None
+    """Whether it gets updates and the end of what it got though these do not match; ``None``: as the profile of their
+    source says."""
+    window: Window | None = None
+    """When it is told; ``None``: of each message as it comes."""
+
+    @property
+    def query_params(self) -> Params:
+        """The parameters of its query, with empty ones for the values of a change."""
+        query = Query(self.key, self.query, self.namespaces, self.dialect, "", self.params)
+        return query_params(self.window, query)
 
     @property
     def is_draining(self) -> bool:
-        """Returns whether it is suspended only until less waits for its subscriber."""
+        """Returns whether it is suspended until its queue is half empty."""
         return self.state is SubscriptionState.SUSPENDED and self.missed_from is not None
 
     @property
@@ -279,6 +386,10 @@ class NewSubscription:
     overflow: OverflowPolicy = OverflowPolicy.SUSPEND
     params: Params = field(default_factory=dict)
     """The values of the query's parameters."""
+    follow: bool | None = None
+    """See :attr:`StoredSubscription.follow`."""
+    window: Window | None = None
+    """See :attr:`StoredSubscription.window`."""
 
 
 class NewQuery(NamedTuple):
@@ -294,6 +405,11 @@ class NewQuery(NamedTuple):
     def key(self) -> str:
         """Key of the subscription."""
         return self.subscription.key
+
+    @property
+    def window(self) -> Window | None:
+        """Returns the window of the subscription, which stays."""
+        return self.subscription.window
 
 
 class DeliveryId(NamedTuple):
@@ -314,6 +430,41 @@ class DeliveryId(NamedTuple):
         return cls(int(seq), int(subscription_id))
 
 
+class Receipt(NamedTuple):
+    """A delivery as a worker got it: with the number of the attempt, which another worker does not have."""
+
+    id: DeliveryId
+    attempt: int | None = None
+    """The number of the attempt; ``None`` stands for the present one."""
+
+    def __str__(self) -> str:
+        return str(self.id) if self.attempt is None else f"{self.id}-{self.attempt}"
+
+    @classmethod
+    def parse(cls, text: str) -> Receipt:
+        """Returns the receipt, or the id alone, that is written as ``text``; raises ValueError if it is neither."""
+        head, _, attempt = text.rpartition("-")
+        if "-" not in head:
+            return cls(DeliveryId.parse(text))
+        if not (attempt.isascii() and attempt.isdigit()):
+            raise ValueError(f"{text!r} is no receipt; one looks like 1234-56-2")
+        return cls(DeliveryId.parse(head), int(attempt))
+
+
+class StoredLease(NamedTuple):
+    """A delivery of a shared queue that a worker has or had, as it is stored."""
+
+    queue_id: int
+    id: DeliveryId
+    attempts: int
+    until: float
+    """When it may be handed out again, in seconds since the epoch."""
+    seconds: float
+    """The length of the lease or delay in seconds. It never lasts longer, even if the clock is set back."""
+    is_held: bool = True
+    """Whether a worker has it; otherwise it was given back, with a delay."""
+
+
 class QueuedDelivery(NamedTuple):
     """A message for one subscription, in a queue."""
 
@@ -326,6 +477,12 @@ class QueuedDelivery(NamedTuple):
     """The result of a query that rewrites; ``None`` for the message itself."""
     redelivered: bool = False
     """Whether it may have reached the subscriber before."""
+    attempt: int = 0
+    """How often it was handed out to workers, this time included; 0 where that is not counted."""
+    relation: Relation | None = None
+    """What it is to the subscriber beside what it got before; ``None`` where its source has no profile."""
+    window_note: str | None = None
+    """Of which messages a window tells with it, as JSON; ``None`` where the subscription has no window."""
 
     @property
     def body(self) -> bytes:
@@ -338,9 +495,9 @@ class ClockState:
     """The clock of the broker, as retention sees it."""
 
     now: float
-    """What the clock says, in seconds since the epoch."""
+    """The time of the clock, in seconds since the epoch."""
     expected: float
-    """What it would say, had it gone on evenly since it was last confirmed."""
+    """The time of a clock that has run steadily since the broker's clock was last confirmed."""
     is_confirmed: bool
     """Whether the two agree, or nothing is old enough to expire. Otherwise nothing expires by age."""
 
@@ -352,6 +509,9 @@ class NewDelivery(NamedTuple):
     seq: int
     subscription_id: int
     payload: bytes | None
+    relation: Relation | None = None
+    window_note: str | None = None
+    """See :attr:`QueuedDelivery.window_note`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +544,7 @@ class ErrorRecord:
 
 
 class Pause(NamedTuple):
-    """A pause of a query in XQuery: a range of messages that do not count for it when it reaches them."""
+    """A pause of a query in XQuery: a range of stored messages that the query skips."""
 
     first_seq: int
     last_seq: int | None
@@ -402,6 +562,8 @@ class QueueState:
     """All deliveries up to this sequence number are acknowledged."""
     kind: str = PULL
     """How its deliveries reach the subscriber: the kind of its delivery settings."""
+    sharing: Sharing | None = None
+    """The settings of a queue that workers share; ``None`` for an ordered one."""
 
 
 class QueueLag(NamedTuple):
@@ -425,17 +587,18 @@ class QueueReading:
     readers: int
     """Open streams and waiting pulls."""
     since: float | None
-    """Since when there has always been a reader, in seconds since the epoch; ``None`` without one."""
+    """The time since which there has always been a reader, in seconds since the epoch; ``None`` without one."""
 
 
 @dataclass(frozen=True, slots=True)
-class PushState:
-    """The pushing of a queue with pending deliveries."""
+class AttemptState:
+    """The attempts at the pending deliveries of a queue that is pushed, or shared by workers."""
 
     in_flight: int
-    """Deliveries that are being sent."""
+    """Deliveries that are being sent, or that workers have; delayed ones of workers too."""
     attempts: int
-    """Failed attempts at the first delivery."""
+    """Failed attempts at the first delivery of a pushed queue; of a shared one, the most attempts at a leased
+    delivery."""
     next_retry: float | None
     """Time of the next attempt, in seconds since the epoch; ``None`` if none has to wait."""
 

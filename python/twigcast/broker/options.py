@@ -22,7 +22,7 @@ def refused_dialect(dialect: str) -> str | None:
     if dialect not in DIALECTS:
         return f"{dialect!r} is no dialect of queries; there are 'xpath', 'legacy', 'doubles' and 'xquery'"
     if dialect == "xquery" and importlib.util.find_spec(SAXON) is None:
-        return "the dialect 'xquery' needs Saxon, which this broker does not have: pip install 'twigcast[xquery]'"
+        return "the dialect 'xquery' needs Saxon, which this broker lacks: its operator can install twigcast[xquery]"
     return None
 
 
@@ -96,6 +96,9 @@ class HubOptions:
 
     keep_pending: bool = False
     """Whether messages are kept for which a subscriber waits, whatever their age and size."""
+
+    lifecycle_seconds: float = 30 * 86_400.0
+    """Time after which a matter that does not change, and has ended, is forgotten: see :mod:`twigcast.lifecycle`."""
 
     xquery_seconds_max: float = 2.0
     """Time that Saxon may take to evaluate one query on one message."""

@@ -12,33 +12,33 @@ import gc
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import uvicorn
 import uvloop
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.context import ApiContext
-from twigcast.broker.api.operation import LagCollector, OutboundCollector, fill
+from twigcast.broker.api.operation import DoorCollector, LagCollector, OutboundCollector, fill
 from twigcast.broker.api.websub import websub_router
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
+from twigcast.broker.door import Door, DoorLimits
+from twigcast.broker.errors import StoreInUse
 from twigcast.broker.options import HubOptions
 from twigcast.broker.outbound import OutboundServices, OutboundSettings
-from twigcast.broker.protocol import Protocol
-from twigcast.broker.store.store import Store, open_store
+from twigcast.broker.standby import SignalledServer, TenureCollector, fenced, step_down, wait_for_tenure
+from twigcast.broker.store.store import Store, open_store, watch_tenure
 from twigcast.broker.tokens import first_start
 from twigcast.broker.tracing import tracing
 from twigcast.errors import OutputError
@@ -61,6 +61,7 @@ class Service:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
+        self.door = Door(_door_limits(settings))
         self.broker: Broker
         self.overlay: Overlay | None = None
         self.outbound: OutboundServices
@@ -93,7 +94,10 @@ class Service:
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
         self.context.registry.register(OutboundCollector(outbound))
+        self.context.registry.register(DoorCollector(self.door))
         self.context.registry.register(LagCollector(self.broker, names_tenants=not settings.metrics_public))
+        if self._store.database.tenure is not None:
+            self.context.registry.register(TenureCollector(self._store.database.tenure))
         if self.overlay is not None:
             from twigcast.broker.overlay.metrics import OverlayCollector
 
@@ -101,6 +105,12 @@ class Service:
             self.context.registry.register(OverlayCollector(self.overlay))
         self.context.pushing = outbound.pusher.pushing
         self.context.sources_changed = outbound.poller.sources_changed
+
+    @property
+    def answering(self) -> ASGIApp:
+        """The application, which another broker's tenure ends."""
+        tenure = self._store.database.tenure
+        return self.app if tenure is None else fenced(self.app, tenure, is_paired=self._settings.standby)
 
     def drain(self) -> None:
         """Refuses new work, and ends streams and waiting pulls, which would not end by themselves."""
@@ -138,51 +148,29 @@ def options_of(settings: Settings) -> HubOptions:
         retention_seconds=settings.retention_seconds or None,
         retention_bytes=settings.retention_bytes or None,
         keep_pending=settings.keep_pending,
+        lifecycle_seconds=settings.lifecycle_seconds,
     )
 
 
-class Server(uvicorn.Server):
+class BrokerServer(SignalledServer):
     """The server, which ends streams when it stops, since they would never end by themselves."""
 
     def __init__(self, settings: Settings, service: Service, on_start: Callable[[], None]) -> None:
         super().__init__(
-            uvicorn.Config(
-                service.app,
-                http=Protocol,
-                ws="websockets-sansio",
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=True,
-                forwarded_allow_ips=settings.trusted_proxies,
-                backlog=_BACKLOG,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
-                ws_max_size=_FRAME_BYTES_MAX,
-                ws_per_message_deflate=False,
-            )
+            service.answering,
+            service.door,
+            ws="websockets-sansio",
+            lifespan="on",
+            proxy_headers=True,
+            forwarded_allow_ips=settings.trusted_proxies,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
+            ws_max_size=_FRAME_BYTES_MAX,
+            ws_per_message_deflate=False,
         )
         self._service = service
         self._on_start = on_start
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stops on SIGTERM and Ctrl-C; a second Ctrl-C does not wait for requests.
-
-        Unlike the method that it replaces, it does not raise the signal again: the parts behind the server still run.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen, and says so."""
@@ -204,7 +192,9 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
     _allow_connections()
     with listening_socket(settings) as listener:
         keys = settings.secrets_keys()
-        store = open_store(settings.store, keys=keys)
+        store = _open_in_tenure(settings, listener, keys)
+        if store is None:
+            return
         if not keys:
             _log.info("secrets of webhooks are stored as they are: set TWIGCAST_SECRETS_KEY or secrets_key_file")
         try:
@@ -214,6 +204,29 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
         finally:
             tracing.stop()
             store.close()
+
+
+def _open_in_tenure(settings: Settings, listener: socket.socket, keys: Sequence[str]) -> Store | None:
+    """Opens the store; a standby does when no other tenure goes on. Returns ``None`` if a signal ended the wait."""
+    where = settings.public_url or _address(listener)
+    watch = watch_tenure(settings.store) if settings.standby else None
+    while True:
+        if watch is not None and not wait_for_tenure(watch, listener, where, _door_limits(settings)):
+            return None
+        try:
+            store = open_store(settings.store, keys=keys, where=where)
+        except StoreInUse as error:
+            if watch is None:
+                raise
+            _log.info("another broker was faster: %s", error)
+            continue
+        if (tenure := store.database.tenure) is not None:
+            tenure.on_lost = partial(step_down, again=settings.standby)
+        return store
+
+
+def _door_limits(settings: Settings) -> DoorLimits:
+    return DoorLimits.of(settings, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _allow_connections() -> None:
@@ -239,7 +252,7 @@ async def _serve(settings: Settings, store: Store, listener: socket.socket, toke
             _log.info("listening on %s, store %s, %s subscriptions", address, store.url, f"{count:,}")
             print(_greeting(address, store.url, count, secret, token_file, settings), flush=True)
 
-        server = Server(settings, service, on_start)
+        server = BrokerServer(settings, service, on_start)
         await server.serve(sockets=[listener])
     finally:
         await asyncio.shield(service.stop())

@@ -33,11 +33,13 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def create_token(store: Store, tenant_id: int, name: str, scopes: frozenset[Scope]) -> tuple[Token, str]:
+def create_token(
+    store: Store, tenant_id: int, name: str, scopes: frozenset[Scope], *, expires: float | None = None
+) -> tuple[Token, str]:
     """Makes a token, and returns it as stored, with its secret. Blocks."""
     secret = new_secret()
     with store.transaction() as transaction:
-        token = transaction.add_token(tenant_id, name, scopes, digest(secret), at=time.time())
+        token = transaction.add_token(tenant_id, name, scopes, digest(secret), at=time.time(), expires=expires)
     return token, secret
 
 

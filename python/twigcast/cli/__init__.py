@@ -1,4 +1,9 @@
-"""The command line: ``twigcast COMMAND``, with one module per command; ``common`` holds what they share.
+"""The command line: ``twigcast COMMAND``.
+
+- ``match``, ``deliver``, ``check``, ``explain``, ``pipeline``, ``backtest``: a module for each command; ``client``: the
+  commands that talk to a broker; ``lazy``: commands of other packages, imported when they are run
+- ``common``: options, input and error reports of several commands; ``option_groups``: options that belong together;
+  ``lifecycles``, ``windows``: the options of life cycles and of windows; ``colours``: colours on terminals
 
 Exit status: 0 done, 2 bad usage or query, or something that cannot be read or written, 3 some messages rejected, 4
 nothing matched (``match``) or was waiting (``pull``); 1 only if Twigcast itself fails, 130 after Ctrl-C and 141 if the
@@ -7,6 +12,7 @@ reader of the output is gone, as usual.
 
 import inspect
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -14,6 +20,7 @@ from typing import Annotated
 import typer
 
 from twigcast._core import VERSION
+from twigcast.cli.backtest import backtest
 from twigcast.cli.check import check
 from twigcast.cli.common import guarded, open_closed_streams, run_safely
 from twigcast.cli.deliver import deliver
@@ -90,6 +97,12 @@ def _register_subscriptions(parent: typer.Typer) -> None:
     parent.add_typer(subscriptions, name="subscriptions")
 
 
+def _register_tables(parent: typer.Typer) -> None:
+    from twigcast.cli.client.tables import app as tables
+
+    parent.add_typer(tables, name="tables")
+
+
 def _register_tenants(parent: typer.Typer) -> None:
     from twigcast.cli.client.tenants import app as tenants
 
@@ -108,6 +121,7 @@ LazyGroup.lazy = {
     "subscriptions": LazyCommand(
         _register_subscriptions, "The subscriptions of a broker: list, pause, resume, delete, seek, export."
     ),
+    "tables": LazyCommand(_register_tables, "The look-up tables of a broker: list, put, rows, delete."),
     "tenants": LazyCommand(_register_tenants, "The tenants of a broker and their tokens, for its operator."),
     "generate": LazyCommand(_register_generate, "Make documents, queries and populations from a DTD."),
     "experiment": LazyCommand(_register_experiment, "Measure the published figures and tables again."),
@@ -115,6 +129,9 @@ LazyGroup.lazy = {
     "admin": LazyCommand(_register_admin, "Look after the store of a broker."),
     "serve": LazyCommand(_register_serve, "Run a broker: a durable service over HTTP, with a console."),
 }
+
+_COMPLETION_COLUMNS = 10_000
+"""More than the help of any option has."""
 
 app = typer.Typer(
     name="twigcast",
@@ -126,7 +143,7 @@ app = typer.Typer(
 )
 
 
-for _command in (match, deliver, check, explain, pipeline):
+for _command in (match, deliver, check, explain, pipeline, backtest):
     app.command(help=_help(_command))(guarded(_command))
 
 
@@ -150,4 +167,7 @@ def main() -> None:
     open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if "_TWIGCAST_COMPLETE" in os.environ:
+        # The help of an option is broken into lines of the terminal's width, and fish offers each line of the answer.
+        os.environ["COLUMNS"] = str(_COMPLETION_COLUMNS)
     sys.exit(run_safely(lambda: app(prog_name="twigcast")))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from twigcast.registration import Subscription
 from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
+if TYPE_CHECKING:
+    from twigcast.schema import Satisfiability
+
 
 def check(
     queries: Annotated[list[str] | None, typer.Argument(metavar="QUERY...", help="Queries.")] = None,
@@ -31,6 +34,10 @@ def check(
     dialect: common.DialectOption = common.DialectName.XPATH,
     numbers: common.NumbersOption = None,
     limit: common.LimitOption = None,
+    dtd: Annotated[
+        Path | None,
+        typer.Option("--dtd", metavar="FILE", help="Warn of queries that nothing valid by this DTD can match."),
+    ] = None,
 ) -> int:
     r"""Report how queries run, and what is wrong with them.
 
@@ -39,6 +46,7 @@ def check(
       twigcast check '/nitf//p[@lede="true"]'
       twigcast check -n cap=urn:oasis:names:tc:emergency:cap:1.2 '//cap:info'
       twigcast check -s subscriptions.jsonl
+      twigcast check -s subscriptions.jsonl --dtd alerts.dtd
 
     Exit status: 0 all are queries, 2 some are not.
     """
@@ -53,7 +61,8 @@ def check(
         _from_file(subscriptions) if subscriptions else (_CheckItem(Subscription("", query)) for query in queries or [])
     )
     dialect = common.dialect_reading(dialect, numbers)
-    checker = _Checker(common.parse_namespaces(namespace), dialect, common.parse_limits(limit))
+    schema = None if dtd is None else _schema_of(dtd)
+    checker = _Checker(common.parse_namespaces(namespace), dialect, common.parse_limits(limit), schema)
     routes: Counter[str] = Counter()
     refused = 0
     for item in items:
@@ -111,7 +120,14 @@ def _from_file(path: Path) -> Iterator[_CheckItem]:
 class _Checker:
     """A checker of subscriptions, which also refuses keys that occur twice."""
 
-    def __init__(self, namespaces: dict[str, str], dialect: common.DialectName, limits: Limits) -> None:
+    def __init__(
+        self,
+        namespaces: dict[str, str],
+        dialect: common.DialectName,
+        limits: Limits,
+        schema: "Satisfiability | None",
+    ) -> None:
+        self._schema = schema
         self._namespaces = namespaces
         self._dialect = dialect
         self._limits = limits
@@ -133,9 +149,16 @@ class _Checker:
                 dialect=subscription.dialect or self._dialect.dialect,
                 params=subscription.params,
                 limits=self._limits,
+                dtd=self._schema,
             )
         except QueryError as error:
             return error
+
+
+def _schema_of(dtd: Path) -> "Satisfiability":
+    from twigcast.schema import Satisfiability, read_dtd  # few checks have a DTD
+
+    return Satisfiability(read_dtd(dtd))
 
 
 def _show(item: _CheckItem, outcome: QueryReport | TwigcastError, *, as_json: bool) -> None:

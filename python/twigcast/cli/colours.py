@@ -41,7 +41,7 @@ def painted_explanation(text: str, *, matches: bool) -> str:
     """Returns an explanation with its head and the marks of its lines in colours.
 
     Args:
-        text: The explanation, whose first line says what it is about.
+        text: The explanation. Its first line names the message and the query.
         matches: Whether the message matches.
     """
     if not has_colours():

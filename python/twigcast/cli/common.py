@@ -29,12 +29,15 @@ from twigcast.errors import (
     TwigcastError,
     UndecidedSubscription,
     UnreadableMessage,
+    WindowError,
 )
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport
+from twigcast.reading.conversion import to_document
 from twigcast.reading.messages import DAMAGE, Message, find_message_files, open_documents, read_messages, unreadable
 from twigcast.reading.options import ReadOptions
-from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.preparation import delivered
+from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.text import half_pair
 from twigcast.registration import DIALECTS, Dialect
 from twigcast.subscription_files import load_subscriptions
@@ -385,8 +388,12 @@ _IN_PYTHON: Final = [
     (re.compile(r"limits=Limits\((\w+)=\.\.\.\)"), r"--limit \1=NUMBER"),
     (re.compile(r"""\b(dialect|numbers)=(["'])([\w:]+)\2"""), r"--\1 \3"),
     (re.compile(r'(--dtd FILE|--entities html), \w+=(?:FILE|"html")'), r"\1"),
+    (
+        re.compile(r"found a second root element or end tag$"),
+        r"\g<0>; if several documents follow each other, read them with --documents",
+    ),
 ]
-"""The advice of errors as arguments of the library, and as options."""
+"""The advice of errors as it is for programs, and as options."""
 
 
 def advice(text: str) -> str:
@@ -419,30 +426,27 @@ def complain(text: str) -> None:
 # --- subscriptions and messages ---------------------------------------------------------------------------------------
 
 
-def load(
-    path: Path | None,
-    queries: list[str] | None = None,
-    *,
-    namespaces: list[str] | None,
-    dialect: DialectName,
-    on_bad: OnBadSubscription,
-    limits: Limits | None = None,
-) -> SubscriptionSet:
-    """Loads the subscriptions of a file. Refused ones are reported, and end the command unless it skips them."""
-    declared = parse_namespaces(namespaces)
-    if path is None and not queries:
-        raise typer.BadParameter("give -s SUBSCRIPTIONS or -q QUERY", param_hint="--subscriptions")
-    if path is None:
-        subscriptions = SubscriptionSet(namespaces=declared, dialect=dialect.dialect, limits=limits)
-    else:
-        subscriptions, refused = load_subscriptions(path, namespaces=declared, dialect=dialect.dialect, limits=limits)
-        if refused and on_bad is OnBadSubscription.FAIL:
-            raise RefusedSubscriptions([(row.label, row.error) for row in refused])
-        for row in refused:
-            complain(f"left out: {row}")
-    for query in dict.fromkeys(queries or []):
-        subscriptions.add(query, query)
-    return subscriptions
+def parse_when(text: str | None) -> dict[str, object] | None:
+    """Returns when a subscription is told, as a broker takes it.
+
+    Raises:
+        typer.BadParameter: The text is no JSON, or a word of it cannot be used.
+    """
+    if text is None:
+        return None
+    from twigcast.windows.declarations import window_of_text
+
+    try:
+        return window_of_text(text).as_mapping()
+    except WindowError as error:
+        raise typer.BadParameter(str(error), param_hint="--when") from None
+
+
+def delivered_document(message: Message, options: ReadOptions, bytes_max: int) -> str:
+    """Returns a message as those get it whose queries rewrite nothing."""
+    return to_document(
+        message.xml if message.original is None else delivered(message.original, options, bytes_max)
+    ).decode()
 
 
 def running(report: QueryReport) -> Iterator[str]:
@@ -451,6 +455,53 @@ def running(report: QueryReport) -> Iterator[str]:
     if report.cover is not None:
         yield f"cover: {report.cover}"
     yield f"costs: {report.cost}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFlags(OptionGroup):
+    """The options by which subscriptions are read. What is derived from them raises `typer.BadParameter`."""
+
+    namespace: NamespaceOption = None
+    dialect: DialectOption = DialectName.XPATH
+    numbers: NumbersOption = None
+    on_bad_subscription: OnBadOption = OnBadSubscription.FAIL
+    limit: LimitOption = None
+
+    @property
+    def namespaces(self) -> dict[str, str]:
+        """The namespaces of ``-n``."""
+        return parse_namespaces(self.namespace)
+
+    @property
+    def query_dialect(self) -> Dialect:
+        """The dialect of queries, which reads numbers as ``--numbers`` says."""
+        return dialect_reading(self.dialect, self.numbers).dialect
+
+    @property
+    def limits(self) -> Limits:
+        """The limits, with those of ``--limit``."""
+        return parse_limits(self.limit)
+
+    def load(
+        self, path: Path | None, queries: list[str] | None = None, *, when: dict[str, object] | None = None
+    ) -> SubscriptionSet:
+        """Loads the subscriptions of a file. Refused ones are reported, and end the command unless it skips them."""
+        dialect, limits, namespaces = self.query_dialect, self.limits, self.namespaces
+        if path is None and not queries:
+            raise typer.BadParameter("give -s SUBSCRIPTIONS or -q QUERY", param_hint="--subscriptions")
+        if path is None:
+            subscriptions = SubscriptionSet(namespaces=namespaces, dialect=dialect, limits=limits)
+        else:
+            subscriptions, refused = load_subscriptions(
+                path, namespaces=namespaces, dialect=dialect, limits=limits, when=when
+            )
+            if refused and self.on_bad_subscription is OnBadSubscription.FAIL:
+                raise RefusedSubscriptions([(row.label, row.error) for row in refused])
+            for row in refused:
+                complain(f"left out: {row}")
+        for query in dict.fromkeys(queries or []):
+            subscriptions.add(query, query)
+        return subscriptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +573,7 @@ class MessageInput:
         self._report_reading(existing)
 
     def matched_records(self, population: SubscriptionSet) -> Iterator[tuple[str, list[str]]]:
-        """Yields the id of each record that subscriptions match, and their keys. Reports all that is wrong with others.
+        """Yields the id of each record that subscriptions match, and their keys. Reports the faults of other records.
 
         The messages must be records without ids of their own.
         """
@@ -549,7 +600,7 @@ class MessageInput:
         self._report_reading(existing)
 
     def _report_reading(self, existing: list[str]) -> None:
-        """Reports what there was to read in the messages that exist."""
+        """Reports if there was nothing to read, inherited names that occur nowhere, and repairs."""
         if existing and not self.count:
             record = self.reading.record
             complain("there are no messages" if record is None else f"there are no {record} elements")

@@ -10,10 +10,8 @@ from typing import IO, Annotated
 import typer
 
 from twigcast.answers import Delivery
-from twigcast.cli import common
+from twigcast.cli import common, lifecycles, windows
 from twigcast.errors import OutputError, RejectedMessage
-from twigcast.reading.conversion import to_document
-from twigcast.reading.preparation import delivered
 
 
 def deliver(
@@ -29,12 +27,10 @@ def deliver(
     envelope_query: common.EnvelopeQueryOption = False,
     *,
     reading: common.ReadingFlags,
-    namespace: common.NamespaceOption = None,
-    dialect: common.DialectOption = common.DialectName.XPATH,
-    numbers: common.NumbersOption = None,
-    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
-    limit: common.LimitOption = None,
+    queries: common.QueryFlags,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
+    lifecycle: lifecycles.LifecycleFlags,
+    window: windows.WindowFlags,
 ) -> int:
     r"""Write what each subscriber gets of each message.
 
@@ -43,25 +39,37 @@ def deliver(
     each payload is put into an element of that name, with the message and the key in attributes, with
     --envelope-query the query too.
 
+    With --profile, messages are delivered once, and updates and cancels go to everybody who got the original, with the
+    relation: entered, updated, left, cancelled or expired. A profile that names items cuts documents into these.
+
+    Subscriptions with a member "when" in their file, or --when for all, are told only then: of the third message in ten
+    minutes, of changed values, of a digest. Lines then say in "window" of which messages they tell.
+
     \b
     Examples:
       twigcast deliver -s subscriptions.jsonl -o outbox inbox/
       twigcast deliver -s subscriptions.jsonl -o - --record item channel.xml
       twigcast deliver -q 'for $s in /story return <new>{ $s/title }</new>' -o - inbox/
+      twigcast deliver -s gauges.jsonl --when '{"digest": "1 h"}' --time /gauge/@at -o - gauges/
+      twigcast deliver -s counties.jsonl --profile cap --state alerts.state -o - alerts/
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    wrapping = common.parse_envelope(envelope, namespace, query=envelope_query)
+    wrapping = common.parse_envelope(envelope, queries.namespace, query=envelope_query)
     common.check_standard_input(messages, subscriptions)
-    population = common.load(
-        subscriptions,
-        query,
-        namespaces=namespace,
-        dialect=common.dialect_reading(dialect, numbers),
-        on_bad=on_bad_subscription,
-        limits=common.parse_limits(limit),
-    )
-    inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
+    run = lifecycle.open(enveloped=wrapping is not None)
+    declared: dict[str, object] = {}
+    population = queries.load(subscriptions, query, when=declared)
+    told = window.open(population, declared, queries.namespaces, is_plain=run is None and wrapping is None)
+    inbox = common.MessageInput(messages, reading, errors, queries.namespaces)
+    if run is not None:
+        inbox.options = run.read_options(inbox.options)
+    stateful = told if run is None else run
+    if stateful is not None:
+        with _open_output(output, inbox) as out:
+            stateful.deliver(population, inbox, out, whole=whole)
+        stateful.save()
+        return inbox.status
     with _open_output(output, inbox) as out:
         for message in inbox:
             try:
@@ -71,10 +79,7 @@ def deliver(
                 continue
             document = None
             if whole and wrapping is None:
-                options, bytes_max = inbox.options, population.limits.message_bytes_max
-                document = to_document(
-                    message.xml if message.original is None else delivered(message.original, options, bytes_max)
-                ).decode()
+                document = common.delivered_document(message, inbox.options, population.limits.message_bytes_max)
             enveloped = whole and wrapping is not None
             out.write("".join(_line(message.id, one, document, enveloped=enveloped) for one in deliveries))
             inbox.report_undecided(message.id, deliveries.undecided)

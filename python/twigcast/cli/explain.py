@@ -36,11 +36,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON lines.")] = False,
     *,
     reading: common.ReadingFlags,
-    namespace: common.NamespaceOption = None,
-    dialect: common.DialectOption = common.DialectName.XPATH,
-    numbers: common.NumbersOption = None,
-    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
-    limit: common.LimitOption = None,
+    queries: common.QueryFlags,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""Explain why a message matches a query or not.
@@ -59,12 +55,10 @@ def explain(
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
     common.check_standard_input(messages, subscriptions)
-    inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
-    limits, dialect = common.parse_limits(limit), common.dialect_reading(dialect, numbers)
+    inbox = common.MessageInput(messages, reading, errors, queries.namespaces)
+    limits, dialect = queries.limits, queries.query_dialect
     if query is None and subscriptions is not None and key is None:
-        population = common.load(
-            subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription, limits=limits
-        )
+        population = queries.load(subscriptions)
         for message in inbox:
             try:
                 _show_population(population, message, inbox, nearest, as_json=as_json)
@@ -72,14 +66,14 @@ def explain(
                 inbox.reject(message, error)
         return inbox.status
     subscription = _subscription(query, subscriptions, key)
-    namespaces = {**common.parse_namespaces(namespace), **subscription.namespaces}
+    namespaces = {**queries.namespaces, **subscription.namespaces}
     for message in inbox:
         try:
             result = explain_query(
                 subscription.query,
                 message.xml,
                 namespaces=namespaces,
-                dialect=subscription.dialect or dialect.dialect,
+                dialect=subscription.dialect or dialect,
                 params=subscription.params,
                 limits=limits,
             )

@@ -43,11 +43,7 @@ def match(
     ] = None,
     *,
     reading: common.ReadingFlags,
-    namespace: common.NamespaceOption = None,
-    dialect: common.DialectOption = common.DialectName.XPATH,
-    numbers: common.NumbersOption = None,
-    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
-    limit: common.LimitOption = None,
+    queries: common.QueryFlags,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""List which subscriptions each message matches.
@@ -63,15 +59,8 @@ def match(
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected, 4 nothing matched.
     """
     common.check_standard_input(messages, subscriptions)
-    population = common.load(
-        subscriptions,
-        query,
-        namespaces=namespace,
-        dialect=common.dialect_reading(dialect, numbers),
-        on_bad=on_bad_subscription,
-        limits=common.parse_limits(limit),
-    )
-    inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
+    population = queries.load(subscriptions, query)
+    inbox = common.MessageInput(messages, reading, errors, queries.namespaces)
     if not show and not nodes and reading.record_id is None and inbox.options.cuts:
         matched = _match_records(population, inbox)
         return inbox.status or (0 if matched else common.NOTHING_MATCHED)

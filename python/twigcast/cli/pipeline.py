@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from twigcast.cli import common
+from twigcast.cli import common, lifecycles
 from twigcast.cli.colours import painted_table
 
 _FeedOption = Annotated[
@@ -73,11 +73,8 @@ def pipeline(
     whole: common.WholeOption = False,
     *,
     reading: common.ReadingFlags,
-    namespace: common.NamespaceOption = None,
-    dialect: common.DialectOption = common.DialectName.XPATH,
-    numbers: common.NumbersOption = None,
-    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
-    limit: common.LimitOption = None,
+    lifecycle: lifecycles.ProfileFlags,
+    queries: common.QueryFlags,
     checkpoint: _CheckpointOption = None,
     interval: _IntervalOption = 1.0,
     files_per_batch: _FilesOption = 20_000,
@@ -89,12 +86,15 @@ def pipeline(
     exactly once, even if processes are killed, and changes of the subscriptions take effect. Files must be complete
     when they appear in the folder, for example written elsewhere and renamed. With --envelope each payload is put
     into an element of that name, with the message and the key in attributes, with --envelope-query the query too.
+    With --profile each message is delivered once, and its updates and its end to those who got it, with the relation
+    in a column of deliveries/.
 
     \b
     Examples:
       twigcast pipeline --messages feed/ --subscriptions subscriptions.jsonl --output out
       twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output out
       twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output out --stream
+      twigcast pipeline --messages alerts/ -s subscriptions.jsonl --output out --stream --profile cap
       twigcast pipeline --pack twigcast.tar.gz
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
@@ -103,20 +103,22 @@ def pipeline(
 
     if once and not stream:
         raise typer.BadParameter("it goes with --stream", param_hint="--once")
+    following = lifecycle.settings(enveloped=envelope is not None)
     settings = Stream(once=once, interval_seconds=interval, files_per_batch=files_per_batch, checkpoint=checkpoint)
     summary = run_pipeline(
         messages,
         subscriptions,
         output,
         stream=settings if stream else None,
-        read=reading.options(common.parse_namespaces(namespace)),
+        read=reading.options(queries.namespaces),
+        lifecycle=following,
         nodes=nodes,
-        envelope=common.parse_envelope(envelope, namespace, query=envelope_query),
+        envelope=common.parse_envelope(envelope, queries.namespace, query=envelope_query),
         whole=whole,
-        namespaces=common.parse_namespaces(namespace),
-        dialect=common.dialect_reading(dialect, numbers).dialect,
-        limits=common.parse_limits(limit),
-        on_bad_subscription=on_bad_subscription.value,
+        namespaces=queries.namespaces,
+        dialect=queries.query_dialect,
+        limits=queries.limits,
+        on_bad_subscription=queries.on_bad_subscription.value,
         master=master,
         reporter=TerminalReporter(advice=common.advice),
     )

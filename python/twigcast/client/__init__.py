@@ -33,9 +33,12 @@ from twigcast.client.values import (
     DeadLetter,
     Delivery,
     Explanation,
+    Extended,
     Identity,
     Imported,
+    LookupTable,
     Message,
+    MessageLifecycle,
     Messages,
     NewToken,
     PollRefusal,
@@ -50,6 +53,7 @@ from twigcast.client.values import (
     Tenant,
     Token,
     Webhook,
+    WindowKey,
 )
 
 __all__ = [
@@ -61,9 +65,12 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Explanation",
+    "Extended",
     "Identity",
     "Imported",
+    "LookupTable",
     "Message",
+    "MessageLifecycle",
     "Messages",
     "NewToken",
     "PollRefusal",
@@ -81,4 +88,5 @@ __all__ = [
     "UnknownProblem",
     "Unreachable",
     "Webhook",
+    "WindowKey",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -73,7 +73,7 @@ class AsyncClient:
     Use it as an asynchronous context manager, or close it.
 
     Args:
-        url: The address of the broker.
+        url: The address of the broker; of a pair, both addresses, of which the one that is active is found.
         token: An API token.
         retries: The retries of requests that may be repeated.
         http: A client of httpx2 with settings of its own (proxies, certificates); by default a new one.
@@ -81,14 +81,14 @@ class AsyncClient:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str | Sequence[str] = "http://127.0.0.1:8080",
         token: str | None = None,
         *,
         retries: Retries | None = None,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
         self._api = BrokerApi(url, token)
-        self._retries = retries or Retries()
+        self._retries = retries or Retries.for_addresses(len(self._api.addresses))
         self._http = http or httpx2.AsyncClient()
 
     async def aclose(self) -> None:
@@ -106,7 +106,7 @@ class AsyncClient:
     async def _send(self, request: ApiRequest[T]) -> T:
         if not request.is_needed:
             return request.read(None)
-        attempts = Attempts(request, self._retries)
+        attempts = Attempts(self._api, request, self._retries)
         while True:
             try:
                 response = await self._http.request(**attempts.arguments)
@@ -129,13 +129,16 @@ class AsyncClient:
 
     publish = _sent(BrokerApi.publish)
     publish_many = _sent(BrokerApi.publish_many)
+    publish_items = _sent(BrokerApi.publish_items)
     messages = _sent(BrokerApi.messages)
     message = _sent(BrokerApi.message)
+    lifecycle = _sent(BrokerApi.lifecycle)
 
     subscribe = _sent(BrokerApi.subscribe)
     replace = _sent(BrokerApi.replace)
     subscription = _sent(BrokerApi.subscription)
     subscriptions = _iterated(BrokerApi.subscriptions)
+    window = _iterated(BrokerApi.window)
     pause = _sent(BrokerApi.pause)
     resume = _sent(BrokerApi.resume)
     seek = _sent(BrokerApi.seek)
@@ -150,6 +153,7 @@ class AsyncClient:
     acknowledge = _sent(BrokerApi.acknowledge)
     acknowledge_up_to = _sent(BrokerApi.acknowledge_up_to)
     give_back = _sent(BrokerApi.give_back)
+    extend = _sent(BrokerApi.extend)
 
     consumers = _iterated(BrokerApi.consumers)
     furthest_behind = _sent(BrokerApi.furthest_behind)
@@ -164,6 +168,11 @@ class AsyncClient:
     pause_source = _sent(BrokerApi.pause_source)
     resume_source = _sent(BrokerApi.resume_source)
     delete_source = _sent(BrokerApi.delete_source)
+    put_table = _sent(BrokerApi.put_table)
+    table = _sent(BrokerApi.table)
+    tables = _sent(BrokerApi.tables)
+    table_rows = _sent(BrokerApi.table_rows)
+    delete_table = _sent(BrokerApi.delete_table)
 
     dead_letters = _sent(BrokerApi.dead_letters)
     retry_dead_letters = _sent(BrokerApi.retry_dead_letters)
@@ -177,6 +186,7 @@ class AsyncClient:
     confirm_clock = _sent(BrokerApi.confirm_clock)
     tokens = _sent(BrokerApi.tokens)
     create_token = _sent(BrokerApi.create_token)
+    rotate_token = _sent(BrokerApi.rotate_token)
     delete_token = _sent(BrokerApi.delete_token)
 
     async def deliveries(
@@ -194,11 +204,18 @@ class AsyncClient:
                 await self.give_back(subscriber, batch[done:])
 
     async def stream(
-        self, subscriber: str, *, last: str | None = None, automatic: bool = False, acknowledge: bool = True
+        self,
+        subscriber: str,
+        *,
+        last: str | None = None,
+        automatic: bool = False,
+        acknowledge: bool = True,
+        in_flight: int | None = None,
+        visibility: float | None = None,
     ) -> AsyncGenerator[Delivery, None]:
         """Yields the deliveries of a subscriber without end. Arguments and retries as for :meth:`Client.stream`."""
         received = ReceivedEvents(last)
-        options = StreamOptions(automatic, acknowledge)
+        options = StreamOptions(automatic, acknowledge, in_flight, visibility)
         failed = 0
         while True:
             try:
@@ -226,7 +243,9 @@ class AsyncClient:
                     async for delivery in events:
                         yield delivery
         except httpx2.TransportError as failure:
-            raise unreachable(self._api.url, failure) from failure
+            error = unreachable(self._api.url, failure)
+            self._api.turn_from(self._api.url)
+            raise error from failure
 
     async def _events(
         self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, options: StreamOptions
@@ -255,7 +274,10 @@ class AsyncClient:
             if (last := done.take()) is not None:
                 await self._acknowledge_streamed(subscriber, last)
 
-    async def _acknowledge_streamed(self, subscriber: str, last: str) -> None:
+    async def _acknowledge_streamed(self, subscriber: str, done: str | list[str]) -> None:
         # After a seek meanwhile, the broker delivers it again.
         with suppress(UnknownDelivery):
-            await self.acknowledge_up_to(subscriber, last)
+            if isinstance(done, str):
+                await self.acknowledge_up_to(subscriber, done)
+            else:
+                await self.acknowledge(subscriber, done)

@@ -22,9 +22,12 @@ from twigcast.client.values import (
     DeadLetter,
     Delivery,
     Explanation,
+    Extended,
     Identity,
     Imported,
+    LookupTable,
     Message,
+    MessageLifecycle,
     Messages,
     NewToken,
     Page,
@@ -39,6 +42,7 @@ from twigcast.client.values import (
     Tenant,
     Token,
     Webhook,
+    WindowKey,
 )
 from twigcast.registration import Dialect, Numbers, Params
 
@@ -63,7 +67,6 @@ Start = Literal["now"] | int | datetime | str
 class ApiRequest(Generic[T]):
     """A request to a broker."""
 
-    broker_url: str
     method: str
     path: str
     read: Callable[[Any], T]
@@ -108,26 +111,37 @@ def describe(
 
 
 class BrokerApi:
-    """The requests to one broker.
+    """The requests to a broker, or to several of which one is active.
 
     The methods of both clients have the parameters and the documentation of the methods here.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url = url.rstrip("/")
+    def __init__(self, url: str | Sequence[str], token: str | None) -> None:
+        addresses = url.split(",") if isinstance(url, str) else url
+        self.addresses = tuple(address.strip().rstrip("/") for address in addresses)
+        """Where the broker may be found."""
+        if not self.addresses:
+            raise ValueError("give the address of a broker, or of several")
+        self.url = self.addresses[0]
+        """The one that is tried next."""
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
+    def turn_from(self, url: str) -> None:
+        """Tries the next address, since the one at ``url`` did not answer or is a standby."""
+        if url == self.url:
+            self.url = self.addresses[(self.addresses.index(url) + 1) % len(self.addresses)]
+
     def _get(self, path: str, read: Callable[[Any], T], **params: Any) -> ApiRequest[T]:
-        return ApiRequest(self.url, "GET", path, read, self.headers, _present(**params))
+        return ApiRequest("GET", path, read, self.headers, _present(**params))
 
     def _post(self, path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None) -> ApiRequest[T]:
-        return ApiRequest(self.url, "POST", path, read, self.headers, body=body)
+        return ApiRequest("POST", path, read, self.headers, body=body)
 
     def _upload(
         self, path: str, read: Callable[[Any], T], content: bytes, content_type: str, **params: Any
     ) -> ApiRequest[T]:
         headers = {**self.headers, "Content-Type": content_type}
-        return ApiRequest(self.url, "POST", path, read, headers, _present(**params), content=content)
+        return ApiRequest("POST", path, read, headers, _present(**params), content=content)
 
     # Publishing
 
@@ -162,6 +176,23 @@ class BrokerApi:
         content = "\n".join(json.dumps(_publication(item)) for item in messages).encode()
         return self._upload("/messages", _outcomes, content, _JSON_LINES, source=source)
 
+    def publish_items(
+        self, xml: bytes | str, *, message_id: str | None = None, source: str | None = None, charset: str | None = None
+    ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
+        """Publishes a document such as a feed item by item, as the profile of its source says what an item is.
+
+        Returns the outcome of each item. Arguments as for :meth:`publish`; with an id, items have it with ``#1`` and so
+        on.
+
+        Raises:
+            Invalid: The source has no such profile, or there is no item.
+        """
+        content, charset = (xml.encode(), "utf-8") if isinstance(xml, str) else (xml, charset)
+        content_type = "application/xml" + (f"; charset={charset}" if charset else "")
+        message_id = message_id or str(uuid.uuid4())
+        about = {"id": message_id, "source": source, "items": "true"}
+        return self._upload("/messages", _outcomes, content, content_type, **about)
+
     def messages(
         self, *, after: int = 0, limit: int = 100, source: str | None = None, xml: bool = False
     ) -> ApiRequest[Messages]:
@@ -171,6 +202,14 @@ class BrokerApi:
     def message(self, seq: int) -> ApiRequest[Message]:
         """Returns a stored message."""
         return self._get(f"/messages/{seq}", Message.of)
+
+    def lifecycle(self, seq: int) -> ApiRequest[MessageLifecycle]:
+        """Returns the life cycle of a stored message: the messages that update or cancel it, and their deliveries.
+
+        Raises:
+            UnknownObject: Its source has no profile, or nothing is known of it.
+        """
+        return self._get(f"/messages/{seq}/lifecycle", MessageLifecycle.of)
 
     # Subscriptions
 
@@ -185,6 +224,8 @@ class BrokerApi:
         webhook: Webhook | None = None,
         delivery: Mapping[str, Any] | None = None,
         overflow: Overflow | None = None,
+        follow: bool | None = None,
+        when: Mapping[str, Any] | None = None,
         start: Start = "now",
         params: Params | None = None,
         numbers: Numbers | None = None,
@@ -201,6 +242,10 @@ class BrokerApi:
             delivery: The settings of another channel, with its ``kind``, as ``POST /subscriptions`` takes them.
             overflow: What happens when too much waits for its subscriber: by default it is suspended until half of
                 that is done, and then gets what it missed.
+            follow: Whether it gets the updates and the end of messages that it got though these do not match; by
+                default as the profile of their source says.
+            when: When it is told, such as ``{"at_least": 3, "within": "10 min", "by": "string(//area)"}`` or
+                ``{"digest": "1 h"}``; by default of each message as it comes.
             start: ``"now"``, or a start in the past: right after a cursor (a number), with the first message of a
                 time, or with the message of an id.
             params: The values of ``$name`` in the query, by name.
@@ -212,7 +257,7 @@ class BrokerApi:
             Conflict: The key is taken, or the subscriber cannot be shared.
         """
         body = {"key": key, **_query_fields(query, namespaces, dialect, params, numbers)}
-        body |= _delivery_fields(subscriber, webhook, delivery, overflow)
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when)
         if start != "now":
             body["from"] = _start_fields(start)
         return replace(self._post("/subscriptions", Subscription.of, body), is_repeatable=False, query=query)
@@ -228,17 +273,33 @@ class BrokerApi:
         webhook: Webhook | None = None,
         delivery: Mapping[str, Any] | None = None,
         overflow: Overflow | None = None,
+        follow: bool | None = None,
+        when: Mapping[str, Any] | None = None,
         params: Params | None = None,
         numbers: Numbers | None = None,
+        only_if: Subscription | None = None,
     ) -> ApiRequest[Subscription]:
-        """Replaces the query and delivery of a subscription, or adds it. Arguments as for :meth:`subscribe`."""
+        """Replaces the query and delivery of a subscription, or adds it. Arguments as for :meth:`subscribe`.
+
+        With ``only_if``, a subscription as it was seen, one that was changed since stays as it is, and
+        PreconditionFailed is raised.
+        """
         body = _query_fields(query, namespaces, dialect, params, numbers)
-        body |= _delivery_fields(subscriber, webhook, delivery, overflow)
-        return replace(self._post(_subscription_path(key), Subscription.of, body), method="PUT", query=query)
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when)
+        request = self._post(_subscription_path(key), Subscription.of, body)
+        return _if_unchanged(replace(request, method="PUT", query=query), only_if)
 
     def subscription(self, key: str) -> ApiRequest[Subscription]:
         """Returns a subscription."""
         return self._get(_subscription_path(key), Subscription.of)
+
+    def window(self, key: str) -> ApiRequest[Page[WindowKey]]:
+        """Yields what is known for the window of a subscription, by the value of its ``by``.
+
+        Raises:
+            UnknownObject: There is no such subscription, or it has no window.
+        """
+        return self._get(f"{_subscription_path(key)}/window", _window_page, limit=_PAGE_SIZE)
 
     def subscriptions(self, *, subscriber: str | None = None) -> ApiRequest[Page[Subscription]]:
         """Yields all subscriptions in the order of their keys, or those of a subscriber."""
@@ -264,9 +325,10 @@ class BrokerApi:
         """
         return self._post(f"{_subscription_path(key)}/seek", Subscription.of, _seek_fields(start))
 
-    def unsubscribe(self, key: str) -> ApiRequest[None]:
-        """Deletes a subscription with its pending deliveries."""
-        return replace(self._get(_subscription_path(key), _read_nothing), method="DELETE", is_repeatable=False)
+    def unsubscribe(self, key: str, *, only_if: Subscription | None = None) -> ApiRequest[None]:
+        """Deletes a subscription with its pending deliveries; with ``only_if`` only one that is as it was seen."""
+        request = self._get(_subscription_path(key), _read_nothing)
+        return _if_unchanged(replace(request, method="DELETE", is_repeatable=False), only_if)
 
     def import_subscriptions(
         self, subscriptions: Iterable[Mapping[str, Any]] | bytes, *, replace: bool = False
@@ -345,6 +407,8 @@ class BrokerApi:
     ) -> ApiRequest[list[Delivery]]:
         """Leases deliveries. Those that are not acknowledged within ``visibility`` seconds are delivered again.
 
+        Workers of a shared queue (``delivery={"kind": "pull", "queue": "shared"}``) pull beside each other.
+
         Args:
             subscriber: The subscriber.
             wait: Seconds to wait for the first delivery.
@@ -369,12 +433,33 @@ class BrokerApi:
         return self._post("/deliveries/ack", _read_nothing, {"subscriber": subscriber, "up_to": last})
 
     def give_back(
-        self, subscriber: str, deliveries: Sequence[Delivery | str], *, delay: float = 0.0
+        self,
+        subscriber: str,
+        deliveries: Sequence[Delivery | str],
+        *,
+        delay: float = 0.0,
+        reason: str | None = None,
     ) -> ApiRequest[None]:
-        """Returns pulled deliveries to the queue, which delivers them again after ``delay`` seconds."""
+        """Returns pulled deliveries to the queue, which delivers them again after ``delay`` seconds.
+
+        Args:
+            subscriber: The subscriber.
+            deliveries: The deliveries.
+            delay: Seconds before they are delivered again.
+            reason: What went wrong. It is the reason of the dead letter if this was the last attempt in a shared queue.
+        """
         ids = _delivery_ids(deliveries)
-        request = self._post("/deliveries/nack", _read_nothing, {"subscriber": subscriber, "ids": ids, "delay": delay})
-        return replace(request, is_needed=bool(ids))
+        body = _present(subscriber=subscriber, ids=ids, delay=delay, reason=reason)
+        return replace(self._post("/deliveries/nack", _read_nothing, body), is_needed=bool(ids))
+
+    def extend(self, subscriber: str, deliveries: Sequence[Delivery | str], seconds: float) -> ApiRequest[Extended]:
+        """Lets the leases of deliveries of a shared queue end in ``seconds`` from now; returns which were over.
+
+        Raises:
+            Conflict: The queue is ordered.
+        """
+        body = {"subscriber": subscriber, "ids": _delivery_ids(deliveries), "seconds": seconds}
+        return self._post("/deliveries/extend", Extended.of, body)
 
     # Consumers
 
@@ -406,7 +491,10 @@ class BrokerApi:
         return replace(self._post(f"{_consumer_path(subscriber)}/skip", _read_count, body), is_repeatable=False)
 
     def redrive(self, subscriber: str) -> ApiRequest[int]:
-        """Retries the delivery of all dead letters of a subscriber that are pushed; returns how many there are."""
+        """Retries the delivery of all dead letters of a subscriber; returns how many there are.
+
+        Those that are pulled wait in their queue again. Those whose message has expired stay dead letters.
+        """
         return replace(self._post(f"{_consumer_path(subscriber)}/redrive", _read_count), is_repeatable=False)
 
     # Sources
@@ -419,10 +507,16 @@ class BrokerApi:
         url: str | None = None,
         interval: float = 300.0,
         dtd: str | None = None,
+        xsd: str | None = None,
         paused: bool = False,
         updates: Updates = "ignore",
         follow: Sequence[str] = (),
         follow_hosts: Sequence[str] = (),
+        doctype: Literal["allow", "strip", "refuse"] = "strip",
+        validation: Literal["off", "annotate", "reject"] = "off",
+        profile: str | Mapping[str, Any] | None = None,
+        lookups: Sequence[Mapping[str, Any]] = (),
+        only_if: Source | None = None,
     ) -> ApiRequest[Source]:
         """Registers a source, or changes one.
 
@@ -432,19 +526,31 @@ class BrokerApi:
             url: The address that is polled.
             interval: Seconds between polls.
             dtd: The text of a DTD that its messages are said to follow.
+            xsd: The text of a schema in XML Schema that they are said to follow.
             paused: Whether it is not polled for now.
             updates: When an entry that changes under its id is published again: never, with a later date, or with
                 other content.
             follow: Media types of links, such as ``application/cap+xml``, whose documents are published in place of
                 entries.
             follow_hosts: Hosts beside that of the feed to which these links may lead.
+            doctype: Whether subscribers get a DOCTYPE (``"allow"``) or the message without it, or such messages are
+                rejected.
+            validation: Whether messages that the DTD or the schema does not allow are taken, with a note in the answer
+                to their publisher (``"annotate"``), or rejected.
+            profile: How its messages say what they update or cancel: ``"cap"``, another known name, or a mapping with
+                the parts of a profile.
+            lookups: What is looked up in tables and added to its messages: mappings with ``table``, ``key`` (an
+                expression), ``element``, and if need be ``namespace``, ``columns``, ``at``, ``namespaces`` and
+                ``missing``.
+            only_if: The source as it was seen; if it has been changed since, nothing is done.
 
         Raises:
             UrlRefused: The address is not HTTP(S), or not public.
         """
-        body = _present(kind=kind, url=url, interval=interval, dtd=dtd, paused=paused, updates=updates)
-        body |= {"follow": list(follow), "follow_hosts": list(follow_hosts)}
-        return replace(self._post(_source_path(name), Source.of, body), method="PUT")
+        body = _present(kind=kind, url=url, interval=interval, dtd=dtd, xsd=xsd, paused=paused, updates=updates)
+        body |= {"follow": list(follow), "follow_hosts": list(follow_hosts), "doctype": doctype}
+        body |= {"validation": validation, "lookups": list(map(dict, lookups))} | _present(profile=profile)
+        return _if_unchanged(replace(self._post(_source_path(name), Source.of, body), method="PUT"), only_if)
 
     def source(self, name: str) -> ApiRequest[Source]:
         """Returns a registered source."""
@@ -469,6 +575,55 @@ class BrokerApi:
     def delete_source(self, name: str) -> ApiRequest[None]:
         """Deletes a source. Its messages stay."""
         return replace(self._get(_source_path(name), _read_nothing), method="DELETE", is_repeatable=False)
+
+    # Look-up tables
+
+    def put_table(
+        self,
+        name: str,
+        content: bytes | str,
+        *,
+        key: str | None = None,
+        json_lines: bool = False,
+        only_if: LookupTable | None = None,
+    ) -> ApiRequest[LookupTable]:
+        """Stores a table from which messages of sources are enriched, or another content of one.
+
+        Args:
+            name: Its name.
+            content: CSV whose first line names the columns, or JSON lines.
+            key: The column by which rows are found; by default the first.
+            json_lines: Whether it is JSON lines.
+            only_if: The table as it was seen; if it has been changed since, nothing is done.
+
+        Raises:
+            Invalid: Something is wrong with the content, at a line that is named.
+            Conflict: A source uses a column that it does not have any more.
+        """
+        sent = content.encode() if isinstance(content, str) else content
+        kind = _JSON_LINES if json_lines else "text/csv"
+        request = self._upload(_table_path(name), LookupTable.of, sent, kind, key=key)
+        return _if_unchanged(replace(request, method="PUT"), only_if)
+
+    def table(self, name: str) -> ApiRequest[LookupTable]:
+        """Returns a table, without its rows."""
+        return self._get(_table_path(name), LookupTable.of)
+
+    def tables(self) -> ApiRequest[list[LookupTable]]:
+        """Returns all tables, without their rows."""
+        return self._get("/tables", _tables)
+
+    def table_rows(self, name: str) -> ApiRequest[list[dict[str, str]]]:
+        """Returns the rows of a table, without values that are empty."""
+        return replace(self._get(f"{_table_path(name)}/rows", _json_lines), raw=True)
+
+    def delete_table(self, name: str) -> ApiRequest[None]:
+        """Deletes a table.
+
+        Raises:
+            Conflict: A source uses it.
+        """
+        return replace(self._get(_table_path(name), _read_nothing), method="DELETE", is_repeatable=False)
 
     # Dead letters
 
@@ -502,7 +657,7 @@ class BrokerApi:
         return self._get("/tenants", _tenants)
 
     def create_tenant(self, name: str, limits: Mapping[str, int] | None = None) -> ApiRequest[Tenant]:
-        """Creates a tenant. Only operators may.
+        """Creates a tenant. Only operators may do so.
 
         Args:
             name: Its name.
@@ -538,16 +693,44 @@ class BrokerApi:
         """Returns the tokens of your tenant, or of another one if you are an operator, without their secrets."""
         return self._get("/tokens", _tokens, tenant=tenant)
 
-    def create_token(self, name: str, scopes: Iterable[str], *, tenant: str | None = None) -> ApiRequest[NewToken]:
+    def create_token(
+        self,
+        name: str,
+        scopes: Iterable[str],
+        *,
+        tenant: str | None = None,
+        expires: datetime | None = None,
+        sources: Iterable[str] | None = None,
+        subscribers: Iterable[str] | None = None,
+    ) -> ApiRequest[NewToken]:
         """Creates a token. Its secret is in the answer, and is never shown again.
 
         Args:
             name: Its purpose.
             scopes: ``publish``, ``subscribe`` or ``admin``.
             tenant: The tenant, for operators; by default your own.
+            expires: When it opens nothing any more, with a time zone.
+            sources: The only sources that it may publish as.
+            subscribers: The only subscribers whose deliveries it may receive.
         """
         body = {"name": name, "scopes": sorted(set(scopes)), **_present(tenant=tenant)}
+        body |= _present(
+            expires=None if expires is None else expires.isoformat(),
+            sources=None if sources is None else sorted(set(sources)),
+            subscribers=None if subscribers is None else sorted(set(subscribers)),
+        )
         return replace(self._post("/tokens", NewToken.of, body), is_repeatable=False)
+
+    def rotate_token(self, token: Token | int, *, keep_seconds: float = 3_600.0) -> ApiRequest[NewToken]:
+        """Gives a token a new secret, which is in the answer, and is never shown again.
+
+        Args:
+            token: The token, or its number.
+            keep_seconds: Time in which the old secret is still accepted; with 0 it opens nothing from now on.
+        """
+        number = token if isinstance(token, int) else token.id
+        body = {"keep_seconds": keep_seconds}
+        return replace(self._post(f"/tokens/{number}/rotate", NewToken.of, body), is_repeatable=False)
 
     def delete_token(self, token: Token | int) -> ApiRequest[None]:
         """Deletes a token: it opens nothing from now on."""
@@ -560,6 +743,13 @@ class BrokerApi:
 
 def _present(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
+
+
+def _if_unchanged(request: ApiRequest[T], seen: Subscription | Source | LookupTable | None) -> ApiRequest[T]:
+    """Returns a request that changes only what is still as it was seen. Repeating it could not succeed."""
+    if seen is None:
+        return request
+    return replace(request, headers={**request.headers, "If-Match": seen.etag}, is_repeatable=False)
 
 
 def _as_dict(namespaces: Mapping[str, str] | None) -> dict[str, str] | None:
@@ -586,6 +776,10 @@ def _consumer_path(subscriber: str) -> str:
     return f"/consumers/{quote(subscriber, safe='')}"
 
 
+def _table_path(name: str) -> str:
+    return f"/tables/{quote(name, safe='')}"
+
+
 def _source_path(name: str) -> str:
     return f"/sources/{quote(name, safe='')}"
 
@@ -606,12 +800,14 @@ def _delivery_fields(
     webhook: Webhook | None,
     delivery: Mapping[str, Any] | None,
     overflow: Overflow | None,
+    follow: bool | None,
+    when: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     if webhook is not None:
         if delivery is not None:
             raise ValueError("give either webhook or delivery")
         delivery = _present(kind="webhook", url=webhook.url, secret=webhook.secret)
-    return _present(subscriber=subscriber, delivery=delivery, overflow=overflow)
+    return _present(subscriber=subscriber, delivery=delivery, overflow=overflow, follow=follow, when=_as_dict(when))
 
 
 def _start_fields(start: Start) -> dict[str, Any]:
@@ -627,7 +823,7 @@ def _seek_fields(start: Start | Delivery) -> dict[str, Any]:
 
 
 def _delivery_ids(deliveries: Iterable[Delivery | str]) -> list[str]:
-    return [item if isinstance(item, str) else item.id for item in deliveries]
+    return [item if isinstance(item, str) else item.receipt or item.id for item in deliveries]
 
 
 # --- how answers are read ---------------------------------------------------------------------------------------------
@@ -652,6 +848,10 @@ def _subscription_page(answer: Mapping[str, Any]) -> Page[Subscription]:
     return Page([Subscription.of(item) for item in answer["subscriptions"]], answer["next"])
 
 
+def _window_page(answer: Mapping[str, Any]) -> Page[WindowKey]:
+    return Page([WindowKey.of(item) for item in answer["keys"]], answer["next"])
+
+
 def _consumers(answer: Mapping[str, Any]) -> list[Consumer]:
     return [Consumer.of(item) for item in answer["consumers"]]
 
@@ -670,6 +870,10 @@ def _deliveries(answer: Mapping[str, Any]) -> list[Delivery]:
 
 def _sources(answer: Mapping[str, Any]) -> list[Source]:
     return [Source.of(item) for item in answer["sources"]]
+
+
+def _tables(answer: Mapping[str, Any]) -> list[LookupTable]:
+    return [LookupTable.of(item) for item in answer["tables"]]
 
 
 def _polls(answer: Mapping[str, Any]) -> list[PollReport]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from twigcast.broker import errors as broker_errors
-from twigcast.broker.errors import BrokerError, IdReused, LimitReached, TooMany, UnknownDelivery
+from twigcast.broker.errors import BrokerError, IdReused, LimitReached, Standby, TooMany, UnknownDelivery
 from twigcast.errors import (
     MalformedMessage,
     QueryError,
@@ -32,7 +32,7 @@ class UnknownProblem(BrokerError):
         self.problem = problem
 
 
-_WITH_DETAILS: Final = (IdReused, LimitReached, TooMany, UnknownDelivery)
+_WITH_DETAILS: Final = (IdReused, LimitReached, Standby, TooMany, UnknownDelivery)
 _BROKER: Final = {
     error.code: error
     for error in vars(broker_errors).values()
@@ -52,6 +52,8 @@ def error_of_problem(problem: Mapping[str, Any], query: str | None, retry_after:
         return LimitReached(reason, str(problem.get("limit", "")), int(problem.get("value", 0)))
     if code == UnknownDelivery.code:
         return UnknownDelivery(reason, problem.get("newest"))
+    if code == Standby.code:
+        return Standby(reason, problem.get("active"))
     if code == IdReused.code:
         return IdReused(reason, int(problem.get("seq", 0)), problem.get("id"))
     if code in _QUERY:

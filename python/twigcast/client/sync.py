@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
@@ -71,7 +71,7 @@ class Client:
     Use it as a context manager, or close it.
 
     Args:
-        url: The address of the broker.
+        url: The address of the broker; of a pair, both addresses, of which the one that is active is found.
         token: An API token.
         retries: The retries of requests that may be repeated.
         http: A client of httpx2 with settings of its own (proxies, certificates); by default a new one.
@@ -79,14 +79,14 @@ class Client:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:8080",
+        url: str | Sequence[str] = "http://127.0.0.1:8080",
         token: str | None = None,
         *,
         retries: Retries | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
         self._api = BrokerApi(url, token)
-        self._retries = retries or Retries()
+        self._retries = retries or Retries.for_addresses(len(self._api.addresses))
         self._http = http or httpx2.Client()
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Client:
     def _send(self, request: ApiRequest[T]) -> T:
         if not request.is_needed:
             return request.read(None)
-        attempts = Attempts(request, self._retries)
+        attempts = Attempts(self._api, request, self._retries)
         while True:
             try:
                 response = self._http.request(**attempts.arguments)
@@ -126,13 +126,16 @@ class Client:
 
     publish = _sent(BrokerApi.publish)
     publish_many = _sent(BrokerApi.publish_many)
+    publish_items = _sent(BrokerApi.publish_items)
     messages = _sent(BrokerApi.messages)
     message = _sent(BrokerApi.message)
+    lifecycle = _sent(BrokerApi.lifecycle)
 
     subscribe = _sent(BrokerApi.subscribe)
     replace = _sent(BrokerApi.replace)
     subscription = _sent(BrokerApi.subscription)
     subscriptions = _iterated(BrokerApi.subscriptions)
+    window = _iterated(BrokerApi.window)
     pause = _sent(BrokerApi.pause)
     resume = _sent(BrokerApi.resume)
     seek = _sent(BrokerApi.seek)
@@ -147,6 +150,7 @@ class Client:
     acknowledge = _sent(BrokerApi.acknowledge)
     acknowledge_up_to = _sent(BrokerApi.acknowledge_up_to)
     give_back = _sent(BrokerApi.give_back)
+    extend = _sent(BrokerApi.extend)
 
     consumers = _iterated(BrokerApi.consumers)
     furthest_behind = _sent(BrokerApi.furthest_behind)
@@ -161,6 +165,11 @@ class Client:
     pause_source = _sent(BrokerApi.pause_source)
     resume_source = _sent(BrokerApi.resume_source)
     delete_source = _sent(BrokerApi.delete_source)
+    put_table = _sent(BrokerApi.put_table)
+    table = _sent(BrokerApi.table)
+    tables = _sent(BrokerApi.tables)
+    table_rows = _sent(BrokerApi.table_rows)
+    delete_table = _sent(BrokerApi.delete_table)
 
     dead_letters = _sent(BrokerApi.dead_letters)
     retry_dead_letters = _sent(BrokerApi.retry_dead_letters)
@@ -174,6 +183,7 @@ class Client:
     confirm_clock = _sent(BrokerApi.confirm_clock)
     tokens = _sent(BrokerApi.tokens)
     create_token = _sent(BrokerApi.create_token)
+    rotate_token = _sent(BrokerApi.rotate_token)
     delete_token = _sent(BrokerApi.delete_token)
 
     def deliveries(
@@ -194,7 +204,14 @@ class Client:
                 self.give_back(subscriber, batch[done:])
 
     def stream(
-        self, subscriber: str, *, last: str | None = None, automatic: bool = False, acknowledge: bool = True
+        self,
+        subscriber: str,
+        *,
+        last: str | None = None,
+        automatic: bool = False,
+        acknowledge: bool = True,
+        in_flight: int | None = None,
+        visibility: float | None = None,
     ) -> Generator[Delivery, None, None]:
         """Yields the deliveries of a subscriber without end, and reconnects if a connection breaks.
 
@@ -206,9 +223,11 @@ class Client:
             last: Id of the last delivery that is done, if this continues an earlier stream.
             automatic: Whether the broker counts as done what it has sent.
             acknowledge: Whether deliveries are acknowledged; otherwise the next stream or pull gets them too.
+            in_flight: Of a shared queue: how many deliveries it has at a time that are not acknowledged.
+            visibility: Of a shared queue: seconds of their leases. A delivery whose lease has ended may come again.
         """
         received = ReceivedEvents(last)
-        options = StreamOptions(automatic, acknowledge)
+        options = StreamOptions(automatic, acknowledge, in_flight, visibility)
         failed = 0
         while True:
             try:
@@ -232,7 +251,9 @@ class Client:
                     raise stream_problem(self._api, response)
                 yield from self._events(response, subscriber, received, options)
         except httpx2.TransportError as failure:
-            raise unreachable(self._api.url, failure) from failure
+            error = unreachable(self._api.url, failure)
+            self._api.turn_from(self._api.url)
+            raise error from failure
 
     def _events(
         self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, options: StreamOptions
@@ -261,7 +282,10 @@ class Client:
             if (last := done.take()) is not None:
                 self._acknowledge_streamed(subscriber, last)
 
-    def _acknowledge_streamed(self, subscriber: str, last: str) -> None:
+    def _acknowledge_streamed(self, subscriber: str, done: str | list[str]) -> None:
         # After a seek meanwhile, the broker delivers it again.
         with suppress(UnknownDelivery):
-            self.acknowledge_up_to(subscriber, last)
+            if isinstance(done, str):
+                self.acknowledge_up_to(subscriber, done)
+            else:
+                self.acknowledge(subscriber, done)

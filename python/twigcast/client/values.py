@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -33,11 +33,16 @@ class _Answer:
     def _read(cls, answer: Mapping[str, Any], **more: Any) -> Self:
         """Returns the value with ``more`` for the fields that no member has the name of."""
         values = {item.name: answer[item.name] for item in fields(cls) if item.name not in more}  # type: ignore[arg-type]
-        times = {name: datetime.fromisoformat(values[name]) for name in _TIMES & values.keys() if values[name]}
+        times = {
+            item.name: datetime.fromisoformat(values[item.name])
+            for item in fields(cls)  # type: ignore[arg-type]
+            if item.type in {"datetime", "datetime | None"} and values.get(item.name)
+        }
         return cls(**values | times | more)
 
 
-_TIMES: Final = frozenset({"at", "created", "received", "last_poll", "next_poll", "next_retry", "connected_since"})
+Relation = Literal["entered", "updated", "left", "cancelled", "expired"]
+"""The relation of a delivery to what its subscription got before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,19 @@ class Accepted(_Answer):
     """Number of subscriptions that it matched."""
     duplicate: bool = False
     """Whether a message with this id from this source was stored already; if so, nothing new was delivered."""
+    invalid: str | None = None
+    """The reason why the DTD of its source does not allow it; ``None`` if the DTD does, or is not asked."""
+    effect: str | None = None
+    """The effect of the message by the profile of its source, such as ``first``, ``update`` or ``duplicate``; ``None``
+    without a profile."""
+    trouble: str | None = None
+    """What the profile of its source could not read of it."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
-        return cls._read(answer, duplicate=answer["status"] == "duplicate")
+        more = {name: answer.get(name) for name in ("invalid", "effect", "trouble")}
+        return cls._read(answer, duplicate=answer["status"] == "duplicate", **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,8 @@ class Subscription(_Answer):
     reason: str | None
     """Why the broker suspended it."""
     created: datetime
+    etag: str
+    """Its entity tag: see the argument ``only_if`` of calls that change it."""
     replaying: bool
     """Whether past messages are still being replayed."""
     pending: int | None
@@ -164,6 +179,11 @@ class Subscription(_Answer):
     """The first message that it misses while it is suspended since too much waits; it gets them later."""
     params: Mapping[str, Any]
     """The values of the query's parameters."""
+    follow: bool | None
+    """Whether it gets the updates and the end of what it got though these do not match; ``None``: as the profile of
+    their source says."""
+    when: Mapping[str, Any] | None
+    """When it is told; ``None``: of each message as it comes."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
@@ -191,11 +211,57 @@ class Delivery(_Answer):
     """Whether it may have come before."""
     rewritten: bool
     """Whether ``xml`` is the result of a query that rewrites."""
+    attempt: int | None = None
+    """How often it was handed out to workers of a shared queue; ``None`` from an ordered queue."""
+    receipt: str | None = None
+    """Names it in this attempt; ``None`` from an ordered queue."""
+    relation: Relation | None = None
+    """What it is beside what the subscription got before; ``None`` where its source has no profile."""
+    window: Mapping[str, Any] | None = None
+    """Of which messages it tells: ``kind``, ``key``, ``messages`` (their sequence numbers), and of ``changed`` ``old``
+    and ``new``; ``None`` where the subscription has no window."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
-        return cls._read(answer, xml=answer.get("xml"))
+        more = {name: answer.get(name) for name in ("xml", "attempt", "receipt", "relation", "window")}
+        return cls._read(answer, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowKey(_Answer):
+    """The state of one key of a window."""
+
+    key: str
+    """The value of ``by``."""
+    state: str
+    """In words, such as ``2 of 3 since 2026-12-01T10:02:00Z``."""
+    due: datetime
+    """When something is to be told, or what is known is forgotten, if nothing comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageLifecycle(_Answer):
+    """The life cycle of a matter: messages that update and cancel each other, and who got them."""
+
+    profile: str
+    state: Literal["in force", "cancelled", "expired"]
+    expires: datetime | None
+    messages: Sequence[Mapping[str, Any]]
+    """Its messages in the order in which they came, each with ``seq``, ``identity``, ``version``, ``effect`` and
+    ``at``."""
+    deliveries: Sequence[Mapping[str, Any]]
+    """Who got which of them, each with ``seq``, ``key`` and ``relation``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extended(_Answer):
+    """The outcome of extending leases."""
+
+    extended: int
+    """How many go on."""
+    lost: Sequence[str]
+    """The receipts of those that were over: another worker may have the delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +319,15 @@ class Consumer(_Answer):
     oldest_pending_seconds: float | None
     in_flight: int
     """Deliveries that are leased, delayed, or being sent."""
+    queue: Literal["ordered", "shared"]
+    """Whether workers share its queue."""
     attempts: int
-    """Failed attempts to send the first one."""
+    """Failed attempts to send the first one; of a shared queue the most attempts at one delivery."""
     next_retry: datetime | None
     readers: int
     """Its open streams and waiting pulls."""
     connected_since: datetime | None
-    """Since when it has always had one."""
+    """The time since which it has always had a reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +382,18 @@ class Source(_Answer):
     interval: float
     """Seconds between polls."""
     dtd: str | None
+    xsd: str | None
     paused: bool
     updates: Literal["ignore", "updated", "content"]
     follow: Sequence[str]
     follow_hosts: Sequence[str]
+    doctype: Literal["allow", "strip", "refuse"]
+    validation: Literal["off", "annotate", "reject"]
+    profile: str | Mapping[str, Any] | None
+    """The profile that says which messages update or cancel others."""
+    lookups: Sequence[Mapping[str, Any]]
+    """How its messages are enriched from tables."""
+    etag: str
     last_poll: datetime | None
     last_error: str | None
     failures: int
@@ -331,6 +407,24 @@ class Source(_Answer):
         """Reads it from an answer."""
         report = answer["last_report"]
         return cls._read(answer, last_report=None if report is None else PollReport.of(report))
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTable(_Answer):
+    """A table from which messages are enriched."""
+
+    name: str
+    version: int
+    """Grows with each table that is stored."""
+    updated: datetime
+    key: str
+    """The column by which rows are found."""
+    columns: Sequence[str]
+    rows: int
+    """The number of rows."""
+    bytes: int
+    """As it is stored."""
+    etag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +459,16 @@ class Token(_Answer):
     name: str
     scopes: Sequence[str]
     created: datetime
+    expires: datetime | None
+    """When it expires."""
+    used: datetime | None
+    """When it was used last, to a minute or so."""
+    previous_until: datetime | None
+    """The end of the time for which the secret before the last rotation is still accepted."""
+    sources: Sequence[str] | None
+    """The only sources that it may publish as."""
+    subscribers: Sequence[str] | None
+    """The only subscribers whose deliveries it may receive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +479,11 @@ class NewToken(_Answer):
     name: str
     scopes: Sequence[str]
     created: datetime
+    expires: datetime | None
+    used: datetime | None
+    previous_until: datetime | None
+    sources: Sequence[str] | None
+    subscribers: Sequence[str] | None
     token: str = field(repr=False)
 
 
@@ -399,7 +508,7 @@ class Clock(_Answer):
 
     now: datetime
     expected: datetime
-    """What it would say, had it gone on evenly since it was last confirmed."""
+    """The time of a clock that has run steadily since the broker's clock was last confirmed."""
     step_seconds: float
     """The difference."""
     is_confirmed: bool

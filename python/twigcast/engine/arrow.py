@@ -141,9 +141,11 @@ def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def keys_of_groups(groups: ArrowColumn) -> ArrowColumn:
+def keys_of_groups(
+    groups: ArrowColumn[list[list[str]] | None] | ArrowColumn[object],
+) -> ArrowColumn[list[str] | None]:
     """Returns the keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
-    keys: ArrowColumn = _keys_of_groups(groups)
+    keys: ArrowColumn[list[str] | None] = _keys_of_groups(groups)
     return keys
 
 

@@ -3,22 +3,28 @@
 Of a query that Saxon evaluates the engine only says on which messages it may have a result: these are *external
 matches*. An external match without a result is no match, and one that fails leaves its subscription undecided. A query
 that is no For-Where-Return query, such as a path, is a condition, as it is where the engine evaluates it: a message
-matches if it is true, and is delivered as it is.
+matches if it is true, and is delivered as it is. Windows, `try`, `switch` and the like, which the engine does not read,
+return something.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from twigcast._core import ExternalMatch, QueryCheck, check
-from twigcast.errors import QueryError, QueryLimitExceeded
+from twigcast.errors import QueryError, QueryLimitExceeded, QuerySyntaxError
 from twigcast.limits import Limits
 from twigcast.registration import NO_PARAMS, Dialect, EngineDialect, Params, no_query
-from twigcast.xquery.exchange import Reply
-from twigcast.xquery.saxon import Saxon, shared
+
+if TYPE_CHECKING:
+    from twigcast.xquery.exchange import Reply
+    from twigcast.xquery.saxon import Saxon
 
 T = TypeVar("T")
+
+_PLACES: Final = re.compile(r"\bgeo:(?:intersects|disjoint|within|contains|distance|point|circle|box|polygon)\s*\(")
 
 
 class QueryEvaluator(Protocol):
@@ -33,6 +39,13 @@ class QueryEvaluator(Protocol):
         """
 
 
+def shared_saxon() -> Saxon:
+    """Returns the Saxon of this process. Its module is loaded when a query in XQuery comes."""
+    from twigcast.xquery.saxon import shared
+
+    return shared()
+
+
 def native_or_external(attempt: Callable[[EngineDialect], T], dialect: Dialect, accept: Callable[[], None]) -> T:
     """Lets the engine read a query by itself; one in XQuery that it refuses, as an external query.
 
@@ -44,9 +57,25 @@ def native_or_external(attempt: Callable[[EngineDialect], T], dialect: Dialect, 
         return attempt("native")
     except QueryLimitExceeded:
         raise
-    except QueryError:
-        accept()
+    except QueryError as refusal:
+        if _PLACES.search(refusal.text) and "declare namespace geo" not in refusal.text:
+            reason = f"{refusal.reason}; places are asked for by the engine, and Saxon, which reads the rest, has none"
+            raise type(refusal)(refusal.text, refusal.column, reason, refusal.expected) from None
+        _accepted(accept, refusal)
         return attempt("xquery")
+
+
+def _accepted(accept: Callable[[], None], refusal: QueryError) -> None:
+    """Raises an error if Saxon refuses a query, with the engine's advice if both stumble over the same word."""
+    try:
+        accept()
+    except QuerySyntaxError as error:
+        # What is at fault is quoted first: "`like` is no operator of XPath 1.0; write contains(a, 'part')".
+        word = refusal.reason.partition("`")[2].partition("`")[0]
+        if not word or f"`{word}`" not in error.reason:
+            raise
+        reason = f"{error.reason}. {refusal.reason[0].upper()}{refusal.reason[1:]}"
+        raise QuerySyntaxError(error.text, error.column, reason, error.expected) from None
 
 
 def check_query(
@@ -56,7 +85,7 @@ def check_query(
     params: Params = NO_PARAMS,
     *,
     limits: Limits | None = None,
-    saxon: Callable[[], Saxon] = shared,
+    saxon: Callable[[], Saxon] = shared_saxon,
 ) -> QueryCheck:
     """Reads a query without adding it, within limits or those that hold by default.
 

@@ -14,7 +14,8 @@ from twigcast.errors import RejectedMessage, SourceError, UndecidedSubscription,
 from twigcast.notebook import html_table
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.records import Record, cut_record_batches, feed, located
-from twigcast.reading.repairs import RepairCounts, RepairingStream
+from twigcast.reading.repair_counts import RepairCounts
+from twigcast.reading.repairs import RepairingStream
 from twigcast.reading.streams import ByteStream
 from twigcast.reading.text import as_bytes
 from twigcast.reading.unpacking import DamagedFile, is_packed, unpacked, why_unread
@@ -63,7 +64,7 @@ class RecordMatches:
         try:
             yield from self._read()
         except DamagedFile as error:
-            # As reading its messages does: what comes before the damage counts, and then it is told.
+            # As when messages are read: records before the damage count, and then the damage is reported.
             yield RecordMatch(self.count + 1, [], UnreadableMessage(str(error)))
 
     def _read(self) -> Iterator[RecordMatch]:

@@ -11,14 +11,13 @@ import warnings
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeVar
 
 from twigcast._core import Answer, BatchResult, Engine, QueryCheck, Results
 from twigcast.answers import Deliveries, DeliveryEnvelope, FrozenAnswer, ListedResults, Match, Node
-from twigcast.engine.external import QueryEvaluator, check_query, native_or_external, replies
+from twigcast.engine.external import QueryEvaluator, check_query, native_or_external, replies, shared_saxon
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
@@ -37,7 +36,7 @@ from twigcast.publication import microseconds
 from twigcast.reading.conversion import to_utf8, without_doctype
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.preparation import delivered, prepared
-from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.registration import (
     ENGINE_DIALECTS,
@@ -52,9 +51,10 @@ from twigcast.registration import (
     as_subscription,
     text_error,
 )
-from twigcast.xquery.saxon import shared
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from twigcast.xquery.saxon import Saxon
 
 _ADDED_AT_ONCE: Final = 2_000
@@ -113,7 +113,7 @@ class FrozenQueries:
     """In UTF-8."""
 
     queries: Mapping[str, Subscription | None]
-    """By key, in order; ``None`` for those that had been replaced or removed already."""
+    """The matching subscriptions by key, in order; ``None`` for those that were replaced or removed before the copy."""
 
     limits: Limits
 
@@ -130,7 +130,7 @@ class FrozenQueries:
         return self._session([subscription]).nodes(self.message, key, published=self.published)
 
     def node_counts(self) -> dict[str, int]:
-        """Returns how many nodes each subscription selects, by key; without those that had changed already."""
+        """Returns how many nodes each subscription selects, by key, without those that changed before the copy."""
         session = self._session([subscription for subscription in self.queries.values() if subscription is not None])
         counts = session.node_counts(self.message, self.published)
         return {key: counts[key] for key in self.queries if key in counts}
@@ -160,7 +160,7 @@ class EngineSession:
         engine: Engine,
         limits: Limits,
         *,
-        saxon: Callable[[], Saxon] = shared,
+        saxon: Callable[[], Saxon] = shared_saxon,
         evaluator: QueryEvaluator | None = None,
         reading: ReadOptions = _AS_THEY_ARE,
         is_quiet: bool = False,
@@ -170,7 +170,7 @@ class EngineSession:
         self.limits = limits
         self.reading = reading
         self.repairs = RepairCounts()
-        """What has been repaired so far."""
+        """The counts of repairs so far."""
         self._prepares = reading.changes_messages
         self.changing = threading.RLock()
         """Held while the population changes."""
@@ -472,24 +472,25 @@ class EngineSession:
         threads: int = 1,
         naming: Literal["slots", "keys"] = "keys",
         published: Sequence[int] | None = None,
+        yields: bool = False,
     ) -> Iterator[BatchPart]:
         """Matches many messages. The first part is about all; further ones, if any, about those to be converted.
 
         `naming` says whether matches are slots, or positions in a table of keys; `published` when each message was
-        published, in microseconds since 1970, if that is not now.
+        published, in microseconds since 1970, if that is not now; `yields` whether others come first at the processor.
 
         Raises:
             MissingExtra: There are queries in XQuery, and Saxon is not installed.
         """
         times = [microseconds(None)] * messages.message_count if published is None else published
-        first = self._ask_batch(messages, deliver, nodes, threads, naming, times)
+        first = self._ask_batch(messages, deliver, nodes, threads, naming, times, yields)
         to_convert = first.needs_conversion
         yield BatchPart(range(messages.message_count), first, first.errors, to_convert)
         start = 0
         while start < len(to_convert):
             plain, errors = self.convert(map(messages.message, to_convert[start:]), _CONVERTED_BYTES)
             its_times = [times[row] for row in to_convert[start : start + len(plain)]]
-            result = self._ask_batch(MessageBuffers.of(plain), deliver, nodes, threads, naming, its_times)
+            result = self._ask_batch(MessageBuffers.of(plain), deliver, nodes, threads, naming, its_times, yields)
             rejected = [(row, error) for row, error in result.errors if row not in errors]
             yield BatchPart(to_convert[start : start + len(plain)], result, [*rejected, *errors.items()])
             start += len(plain)
@@ -502,6 +503,7 @@ class EngineSession:
         threads: int,
         naming: Literal["slots", "keys"],
         published: Sequence[int],
+        yields: bool,
     ) -> BatchResult:
         offsets, data, count = buffers
         result = self.engine.match_batch(
@@ -513,6 +515,7 @@ class EngineSession:
             threads=min(threads, count),
             naming=naming,
             published=published,
+            yields=yields,
         )
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()

@@ -65,7 +65,7 @@ class Hint:
     """One sentence."""
 
     location: NodeLocation | None
-    """Where, if it is about one node."""
+    """The node that the hint is about, if it is about one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Explanation:
     details: Mapping[str, Any]
     """The whole explanation, as plain values:
 
-    - ``result``: what a query that rewrites delivers; ``no_result``: why it delivers nothing although bindings pass
+    - ``result``: the result of a For-Where-Return query; ``no_result``: why it is empty although bindings pass
     - ``running``: how the query runs, with the members of :class:`QueryReport`: ``route``, ``reason``, ``cover``,
       ``cost``, ``warnings``
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match

@@ -1,4 +1,4 @@
-"""Explanations as text: ``+`` marks what the message has, ``-`` where it fails."""
+"""Explanations as text: ``+`` marks conditions that hold on the message, ``-`` the first that fails."""
 
 from __future__ import annotations
 

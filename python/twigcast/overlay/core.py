@@ -79,7 +79,7 @@ class LinkMessage(NamedTuple):
     """A message in a session of a link. Its number puts it in order, and drops repetitions."""
 
     incarnation: int  #: The sender's.
-    session: int  #: The sender's sessions with the receiver are counted; what belongs to an older one is over.
+    session: int  #: Number of the sender's session with the receiver. Messages of earlier sessions are ignored.
     receiver: int  #: The incarnation that it is meant for; -1 for any, as long as the sender knows none.
     sequence: int  #: Its place in the session; -1 for a message that is sent once.
     message: Any
@@ -135,9 +135,13 @@ class LinkSettings(NamedTuple):
     retry_delay: float = 4.0
     #: Attempts without progress before the other side counts as unreachable.
     attempts_max: int = 5
+    #: Most bytes under way to one node; what is over it waits until some are acknowledged. 0: no bound.
+    window_bytes: int = 0
+    #: Most bytes that wait for one node, with a window. With more it counts as unreachable: it is too slow.
+    backlog_bytes_max: int = 64 << 20
 
 
-class _Retry(NamedTuple):
+class RetryTimer(NamedTuple):
     """The name of the timer that repeats what was not acknowledged."""
 
     to: Address
@@ -151,6 +155,9 @@ class _Outgoing:
     number: int
     next: int = 0
     waiting: dict[int, tuple[Any, float]] = field(default_factory=dict)
+    sent: int = 0  #: Messages below this number have been sent; the others wait until the window has space.
+    bytes_under_way: int = 0
+    bytes_waiting: int = 0  #: Of all that was not acknowledged, sent or not.
     attempts: int = 1
     armed: bool = False  #: Whether its timer is set.
 
@@ -218,7 +225,7 @@ class ProtocolNode:
     def wake(self, timer: Hashable, now: float) -> Effects:
         """Runs a timer that was set earlier."""
         self.now = now
-        if type(timer) is _Retry:
+        if type(timer) is RetryTimer:
             self._retry(timer)
         else:
             self.on_timer(timer)
@@ -248,10 +255,11 @@ class ProtocolNode:
             link = self._outgoing[to] = _Outgoing(self._sessions)
         if not link.armed:
             link.armed, link.attempts = True, 1
-            self._timers.append(SetTimer(self.link.retry_delay, _Retry(to, link.number)))
+            self._timers.append(SetTimer(self.link.retry_delay, RetryTimer(to, link.number)))
         link.waiting[link.next] = message, self.now
-        self._envelop(to, link.number, link.next, message)
         link.next += 1
+        link.bytes_waiting += self._counted_bytes(message)
+        self._fill(to, link)
 
     def send_once(self, to: Address, message: Any) -> None:
         """Sends a message without repetition, since it is sent periodically anyway."""
@@ -260,10 +268,23 @@ class ProtocolNode:
         else:
             self._envelop(to, 0, -1, message)
 
+    def resume(self, to: Address) -> None:
+        """Sends again what a node has not acknowledged, since the driver has lost it together with its connection."""
+        link = self._outgoing.get(to)
+        if link is not None and link.waiting:
+            link.sent, link.bytes_under_way = next(iter(link.waiting)), 0
+            self._fill(to, link)
+
+    def is_too_slow(self, to: Address) -> bool:
+        """Returns whether too much waits for a node. The timer of its repetitions then ends the session."""
+        link = self._outgoing.get(to)
+        # One message alone may be as large as it is.
+        return link is not None and len(link.waiting) > 1 and link.bytes_waiting > self.link.backlog_bytes_max
+
     @property
-    def is_waiting(self) -> bool:
-        """Returns whether something that was sent has not been acknowledged."""
-        return any(link.waiting for link in self._outgoing.values())
+    def unacknowledged(self) -> int:
+        """Returns how many messages have not been acknowledged, those that have not been sent included."""
+        return sum(len(link.waiting) for link in self._outgoing.values())
 
     def life_of(self, address: Address) -> int:
         """Returns the incarnation by which a node is known; -1 for an unknown one."""
@@ -324,6 +345,22 @@ class ProtocolNode:
     def _envelop(self, to: Address, session: int, sequence: int, message: Any) -> None:
         self._sends.append((to, LinkMessage(self.incarnation, session, self.life_of(to), sequence, message)))
 
+    def _counted_bytes(self, message: Any) -> int:
+        """Returns the size of a message where sizes count."""
+        return int(message.size_bytes()) if self.link.window_bytes else 0
+
+    def _fill(self, to: Address, link: _Outgoing) -> None:
+        """Sends what the window has room for, one message at least."""
+        while link.sent < link.next:
+            message, _ = link.waiting[link.sent]
+            size = self._counted_bytes(message)
+            if link.bytes_under_way and link.bytes_under_way + size > self.link.window_bytes:
+                return
+            link.waiting[link.sent] = message, self.now
+            link.bytes_under_way += size
+            self._envelop(to, link.number, link.sent, message)
+            link.sent += 1
+
     def _open(self, sender: Address, envelope: LinkMessage) -> None:
         if not self._is_present(sender, envelope.incarnation):
             return
@@ -356,9 +393,15 @@ class ProtocolNode:
             return
         arrived = [sequence for sequence in link.waiting if sequence < message.next]
         for sequence in arrived:
-            del link.waiting[sequence]
+            size = self._counted_bytes(link.waiting.pop(sequence)[0])
+            link.bytes_waiting -= size
+            if sequence < link.sent:
+                link.bytes_under_way -= size
         if arrived:
             link.attempts = 1
+            # What arrived before a connection was lost may not have been sent again.
+            link.sent = max(link.sent, arrived[-1] + 1)
+            self._fill(sender, link)
 
     def _is_present(self, address: Address, incarnation: int) -> bool:
         """Notes the incarnation that a node has by its own word. Returns false for a message of a former life."""
@@ -370,20 +413,22 @@ class ProtocolNode:
             self._lose(address, restarted=True)
         return True
 
-    def _retry(self, timer: _Retry) -> None:
+    def _retry(self, timer: RetryTimer) -> None:
         link = self._outgoing.get(timer.to)
         if link is None or link.number != timer.session:
             return
         if not link.waiting:
             link.armed = False
             return
-        if link.attempts >= self.link.attempts_max:
+        if link.attempts >= self.link.attempts_max or self.is_too_slow(timer.to):
             self._lose(timer.to, restarted=False)
             return
         due = self.now - self.link.retry_delay / 2
         if next(iter(link.waiting.values()))[1] <= due:
             link.attempts += 1
         for sequence, (message, sent) in link.waiting.items():
+            if sequence >= link.sent:
+                break
             if sent <= due:
                 link.waiting[sequence] = message, self.now
                 self._envelop(timer.to, link.number, sequence, message)

@@ -11,7 +11,7 @@
         ├── UndistributableQuery    a query is outside the overlay's subset   .query .reason
         ├── UnknownNode             there is no such live node                .address
         ├── TraceError              a trace cannot be run or read             .reason
-        ├── OrderError              a peer cannot do what it is told          .reason
+        ├── OrderError              a peer cannot carry out an order          .reason
         ├── WireError               a body cannot be read in its form         .form .reason
         ├── RemoteProtocolError     a neighbour breaks the protocol           .kind .reason
         └── NetworkError            the driver cannot do something            .reason

@@ -3,6 +3,7 @@
 - `addresses`: the number of a node is its host and port
 - `codec`, `kinds`: messages as bytes
 - `driver`: runs a node over the links of ONYX
-- `ring`, `tree`: what a user tells a node and hears of it, as JSON
+- `orders`: orders of a user to a node, as JSON; `ring`, `tree`: those of each protocol, and the events that nodes
+  report
 - `process`, `commands`: the process, and `twigcast overlay peer`
 """

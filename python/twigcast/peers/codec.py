@@ -4,8 +4,8 @@ A message is a tuple with names and types, and so is all that it carries. So its
 one after the other, in the order of the class. A field that may hold several classes begins with the kind of the one
 it holds. Kinds are numbers that never change (`kinds`). New fields and kinds need a new major version of the protocol.
 
-What is read is bounded as other frames are: counts are compared with the bytes that are left before anything is
-allocated, and values are nested to a bounded depth.
+Reading is bounded as for other frames: counts are compared with the number of bytes that are left before anything is
+allocated, and the depth of nested values is limited.
 """
 
 from __future__ import annotations

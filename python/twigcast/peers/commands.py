@@ -73,8 +73,9 @@ def chord(
     """Run a peer of a ring: subscribe, publish, and be notified.
 
     Without --join it starts a ring. Orders are JSON objects, one a line, on standard input: {"do": "subscribe", "key":
-    "k", "query": "//a"}, {"do": "unsubscribe", "key": "k"}, {"do": "publish", "name": "m", "xml": "<a/>"}. Events come
-    as JSON objects on standard output. SIGTERM and Ctrl-C let it leave in good order.
+    "k", "query": "//a"}, {"do": "unsubscribe", "key": "k"}, {"do": "publish", "name": "m", "xml": "<a/>"}. A query
+    with prefixes needs "namespaces": {"prefix": "uri"}. Events come as JSON objects on standard output. SIGTERM and
+    Ctrl-C let it leave in good order.
 
     Exit status: 0 stopped, 2 it cannot start.
     """
@@ -92,6 +93,10 @@ def codd(
     listen: Listen,
     query: Annotated[
         str | None, typer.Option("--query", metavar="XPATH", help="What this node subscribes to; not for the producer.")
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("-n", "--namespace", metavar="PREFIX=URI", help="Namespace of a prefix in the query."),
     ] = None,
     join: Join = None,
     name: Name = None,
@@ -111,9 +116,14 @@ def codd(
     """
 
     def make(address: Address, incarnation: int, seeds: tuple[Address, ...]) -> Member:
+        from twigcast.overlay.errors import ImpossibleSetting
         from twigcast.peers.tree import TreeMember
 
-        return TreeMember(address, incarnation, seeds, query, patience)
+        for value in namespace or []:
+            if "=" not in value:
+                raise ImpossibleSetting("--namespace", value, "PREFIX=URI")
+        namespaces = dict(value.split("=", 1) for value in namespace or [])
+        return TreeMember(address, incarnation, seeds, query, namespaces, patience)
 
     _run(make, _Options(listen, join or [], name, cert, key, ca, insecure, patience))
 

@@ -1,11 +1,14 @@
-"""The driver of a peer: runs a node over links as brokers have them, which it dials when the node has something to say.
+"""The driver of a peer: runs a node over links like those of brokers, and dials a link when there is a message for it.
 
 A node knows others by their addresses alone, which hold host and port. The driver keeps one link to each node that it
-talks to, or that talks to it. What cannot be sent is dropped: the sessions of the node repeat it. A link that has not
-been used for a while is ended.
+talks to, or that talks to it. A message that cannot be sent is dropped, and the session of the node sends it again. A
+link that has not been used for a while is ended.
 
-All runs in the event loop in which the driver is started. The clock is that of the day, since some times are compared
-between nodes, with much patience.
+Everything runs in the event loop in which the driver is started. Times are those of the wall clock, since nodes compare
+some of them with each other, with large margins.
+
+A link loses nothing as long as it exists. So messages that have not been acknowledged are sent again only over a new
+link. The node's own repetitions wait while the link is still sending earlier messages: they would only slow it down.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.overlay.core import Address, Effects, ProtocolNode
+from twigcast.overlay.core import Address, Effects, LinkMessage, ProtocolNode, RetryTimer
 from twigcast.overlay.errors import FrameError, NetworkError, PeerRefused
 from twigcast.overlay.onyx.messages import PROTOCOL, PeerMessage
 from twigcast.overlay.onyx.network.dialer import Dialer
@@ -39,9 +42,10 @@ logger = logging.getLogger(__name__)
 _WAITING_MAX: Final = 256
 _IDLE_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.5
-#: Sessions notice what does not answer, so links may be more patient than those of brokers.
+_REFUSED_SECONDS: Final = 2.0
+#: Sessions notice peers that do not answer, so these links may be more patient than those of brokers.
 _LINKS: Final = NetworkSettings(
-    ping_seconds=5.0, silence_seconds=60.0, stall_seconds=60.0, keepalive_seconds=15.0, greeting_seconds=15.0
+    ping_seconds=5.0, silence_seconds=60.0, stall_seconds=20.0, keepalive_seconds=15.0, greeting_seconds=15.0
 )
 
 
@@ -69,7 +73,7 @@ class PeerDriver:
 
     Args:
         identity: Who it is.
-        codec: Its messages as bytes.
+        codec: Makes the form of messages on one link.
         deliver: Is called with each item for the application.
         certificates: Those of this peer; `None`: links have none, which the caller has checked.
         settings: Bounds and times of links.
@@ -78,7 +82,7 @@ class PeerDriver:
     def __init__(
         self,
         identity: PeerIdentity,
-        codec: MessageCodec,
+        codec: Callable[[], MessageCodec],
         deliver: Callable[[Any], None],
         certificates: Certificates | None = None,
         settings: NetworkSettings | None = None,
@@ -92,9 +96,11 @@ class PeerDriver:
         self._listener = Listener(*host_and_port_of(identity.address), self.links, certificates)
         self._identities: dict[Address, int] = {}  #: By address, the number of its link.
         self._addresses: dict[int, Address] = {}  #: The other way round.
+        self._codecs: dict[int, MessageCodec] = {}  #: By number of a link.
         self._used: dict[int, float] = {}  #: By number of a link, when it was last used.
         self._dialing: dict[Address, asyncio.Task[None]] = {}
         self._waiting: dict[Address, list[Any]] = {}
+        self._troubles: dict[Address, str] = {}  #: By address, why a node was not reached.
         self._timers: set[asyncio.TimerHandle] = set()
         self._running = False
         self._loop = asyncio.get_running_loop()
@@ -166,7 +172,10 @@ class PeerDriver:
     def _set_timer(self, delay: float, name: Hashable) -> None:
         def wake() -> None:
             assert self._node is not None
-            self._act(self._node.wake(name, time.time()))
+            if type(name) is RetryTimer and self._is_sending(name.to) and not self._node.is_too_slow(name.to):
+                self._set_timer(delay, name)
+            else:
+                self._act(self._node.wake(name, time.time()))
 
         self._call_later(delay, wake)
 
@@ -181,6 +190,11 @@ class PeerDriver:
 
     # Sending.
 
+    def _is_sending(self, to: Address) -> bool:
+        """Returns whether a link has not taken all that was sent. If it takes nothing for long, it ends."""
+        link = self.links.of(self._identities.get(to, -1))
+        return link is not None and link.is_open and link.queue_bytes > 0
+
     def _send(self, to: Address, message: Any) -> None:
         link = self.links.of(self._identities.get(to, -1))
         if link is not None and link.is_open:
@@ -190,15 +204,17 @@ class PeerDriver:
         if waiting is None and to not in self._dialing:
             waiting = self._waiting[to] = []
             self._dialing[to] = self._loop.create_task(self._reach(to))
-        if waiting is not None and len(waiting) < _WAITING_MAX:
+        is_kept = type(message) is LinkMessage and message.sequence >= 0
+        if waiting is not None and not is_kept and len(waiting) < _WAITING_MAX:
             waiting.append(message)
 
     def _transmit(self, link: Link, message: Any) -> None:
         self._used[link.identity] = time.monotonic()
         try:
-            link.send(PeerMessage(self._codec.encode(message)))
+            link.send(PeerMessage(self._codecs[link.identity].encode(message)))
         except FrameError as error:
-            logger.error("a message to %s is lost: %s", link.peer.name, error)
+            # Both ends of a link remember what went over it, so they would no longer agree.
+            link.end(FRAME, f"a message cannot be sent: {error}")
 
     async def _reach(self, address: Address) -> None:
         """Dials a node, and runs the link until it ends. After a failure nothing is dialed for a moment."""
@@ -209,14 +225,25 @@ class PeerDriver:
             while not await dialer.attempt():
                 logger.debug("dialing %s again under its name", target)
         except (NetworkError, ConnectionError, TimeoutError) as error:
-            is_harmless = isinstance(error, PeerRefused) and error.kind == DUPLICATE
-            level = logging.DEBUG if is_harmless else logging.INFO
-            logger.log(level, "%s is not reached: %s", where_of(address), str(error) or "it does not answer")
             self._waiting.pop(address, None)
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(self._pause_after(address, error))
         finally:
             self._dialing.pop(address, None)
             self._waiting.pop(address, None)
+
+    def _pause_after(self, address: Address, error: Exception) -> float:
+        """Logs why a node is not reached. Returns how long nobody dials it."""
+        if isinstance(error, PeerRefused):
+            # It is logged where links are, but for a second link, which is no trouble.
+            return _PAUSE_SECONDS if error.kind == DUPLICATE else _REFUSED_SECONDS
+        reason = str(error) or "it does not answer"
+        # A node that is down is dialed again and again.
+        level = logging.INFO if self._troubles.get(address) == reason else logging.WARNING
+        self._troubles[address] = reason
+        # gRPC does not say that a handshake has failed.
+        hint = "if a peer runs there, see whether both have certificates, and of one authority"
+        logger.log(level, "%s is not reached: %s; %s", where_of(address), reason, hint)
+        return _PAUSE_SECONDS
 
     def _end_idle_links(self) -> None:
         now = time.monotonic()
@@ -237,16 +264,20 @@ class PeerDriver:
         if address == self.identity.address:
             self.links.break_off(link.identity, IDENTITY, f"it says that it is at {link.peer.where}, as this one is")
             return
+        self._troubles.pop(address, None)
         self._identities[address] = link.identity
         self._addresses[link.identity] = address
+        self._codecs[link.identity] = self._codec()
         self._used[link.identity] = time.monotonic()
         for message in self._waiting.pop(address, ()):
             self._transmit(link, message)
+        self.command(lambda node: node.resume(address))
 
     def link_down(self, link: Link) -> None:
         """Forgets a link. The node notices when what it sends is not acknowledged."""
         address = self._addresses.pop(link.identity, None)
         self._used.pop(link.identity, None)
+        self._codecs.pop(link.identity, None)
         if address is not None and self._identities.get(address) == link.identity:
             del self._identities[address]
 
@@ -259,7 +290,7 @@ class PeerDriver:
             self.links.break_off(link.identity, FRAME, f"it sent a {type(message).__name__}, which is for brokers")
             return
         self._used[link.identity] = time.monotonic()
-        self._receive(address, self._codec.decode(message.body))
+        self._receive(address, self._codecs[link.identity].decode(message.body))
 
     def round_trip(self, link: Link) -> None:
         """Ignores the time of a round trip."""

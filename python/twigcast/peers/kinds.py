@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import lru_cache
 from typing import Any, Final
 
 from twigcast.overlay.chord import messages as chord
@@ -10,8 +12,13 @@ from twigcast.overlay.codd.twigs import Twig
 from twigcast.overlay.core import KeyRoutedMessage, LinkAcknowledgement, LinkMessage
 from twigcast.overlay.documents import Document, Element, read_document
 from twigcast.overlay.errors import FrameError
-from twigcast.overlay.onyx.network.fields import Field, FrameReader
+from twigcast.overlay.onyx.network.fields import Field, FrameReader, put_number
 from twigcast.peers.codec import MessageCodec
+
+#: Texts of messages that the ends of a link remember in each direction.
+_TEXTS_KEPT: Final = 16
+#: Messages that a peer keeps as it has read them.
+_DOCUMENTS_KEPT: Final = 16
 
 _LINK: Final[dict[int, type]] = {1: LinkMessage, 2: LinkAcknowledgement}
 
@@ -83,33 +90,63 @@ CODD_KINDS: Final[dict[int, type]] = {
 
 
 def chord_codec() -> MessageCodec:
-    """Returns the codec of the ring."""
-    return MessageCodec(CHORD_KINDS, {Document: document_form()})
+    """Returns the codec of one link between peers of the ring."""
+    return MessageCodec(CHORD_KINDS, {Document: DocumentForm().field})
 
 
 def codd_codec() -> MessageCodec:
-    """Returns the codec of the tree."""
-    return MessageCodec(CODD_KINDS, {Document: document_form()})
+    """Returns the codec of one link between nodes of the tree."""
+    return MessageCodec(CODD_KINDS, {Document: DocumentForm().field})
 
 
-def document_form() -> Field:
-    """Returns the form of a document: its text, or, of a fragment, its elements without what follows from them."""
-    parts = MessageCodec({}).forms(str, bytes, int, int, int, tuple[Element, ...])
+class DocumentForm:
+    """The form of documents on one link: the text, or, of a fragment, its elements without what follows from them.
 
-    def put(out: bytearray, document: Document) -> None:
+    A peer of the ring gets one message several times in a row, for different states. A text that is among the last ones
+    on the link is not sent again: it is named by how many texts came since.
+    """
+
+    def __init__(self) -> None:
+        self.field = Field(self._put, self._read)
+        self._parts = MessageCodec({}).forms(str, bytes, int, int, int, tuple[Element, ...])
+        self._sent: deque[Document] = deque(maxlen=_TEXTS_KEPT)  #: The latest first.
+        self._received: deque[tuple[str, bytes]] = deque(maxlen=_TEXTS_KEPT)
+
+    def _put(self, out: bytearray, document: Document) -> None:
+        for number, other in enumerate(self._sent, 1):
+            if document is other or (document.source and _text_of(document) == _text_of(other)):
+                put_number(out, number)
+                return
+        put_number(out, 0)
         elements = () if document.source else document.elements
         values = (document.name, document.source, document.size_bytes, document.fragment, document.fragments, elements)
-        for form, value in zip(parts, values, strict=True):
+        for form, value in zip(self._parts, values, strict=True):
             form.put(out, value)
+        if document.source:
+            self._sent.appendleft(document)
 
-    def read(reader: FrameReader) -> Document:
-        values: list[Any] = [form.read(reader) for form in parts]
+    def _read(self, reader: FrameReader) -> Document:
+        number = reader.number()
+        if number > len(self._received):
+            raise FrameError(f"text {number} before the last one is named, and {len(self._received)} are known")
+        if number:
+            return _read_text(*self._received[number - 1])
+        values: list[Any] = [form.read(reader) for form in self._parts]
         name, source, size_bytes, fragment, fragments, elements = values
         if source:
-            return read_document(name, source)
+            self._received.appendleft((name, source))
+            return _read_text(name, source)
         return Document(name, elements, _children(elements), size_bytes, fragment, fragments)
 
-    return Field(put, read)
+
+def _text_of(document: Document) -> tuple[str, bytes]:
+    return document.name, document.source
+
+
+@lru_cache(_DOCUMENTS_KEPT)
+def _read_text(name: str, source: bytes) -> Document:
+    """Returns a document as it was read last time, if that is not long ago."""
+    return read_document(name, source)
 
 
 def _children(elements: tuple[Element, ...]) -> tuple[tuple[int, ...], ...]:

@@ -17,11 +17,12 @@ from twigcast.overlay.core import ProtocolNode
 from twigcast.overlay.onyx.network.tls import Certificates
 from twigcast.peers.codec import MessageCodec
 from twigcast.peers.driver import PeerDriver, PeerIdentity
-from twigcast.peers.orders import Order
+from twigcast.peers.orders import Order, order_name
 
 logger = logging.getLogger(__name__)
 
 _FAREWELL_SECONDS: Final = 5.0
+_PAUSE_SECONDS: Final = 0.02
 _AGAIN_SECONDS: Final = 2.0
 
 
@@ -34,8 +35,12 @@ class Member(Protocol):
     def node(self) -> Any:
         """The node."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Returns whether so much is under way that no more orders should be read."""
+
     def codec(self) -> MessageCodec:
-        """Returns the form of its messages."""
+        """Returns the form of its messages on one link."""
 
     def begin(self, node: Any) -> None:
         """Joins the network, or starts one."""
@@ -44,10 +49,10 @@ class Member(Protocol):
         """Leaves the network in good order."""
 
     def order(self, order: Order) -> Callable[[Any], None]:
-        """Returns what an order lets the node do."""
+        """Returns the function that carries out an order on the node."""
 
     def event(self, item: Any) -> Mapping[str, Any] | None:
-        """Returns what is told of an item, if anything."""
+        """Returns the event that the user is shown for an item; ``None`` for items without one."""
 
     def is_lost(self, item: Any) -> bool:
         """Returns whether an item says that the node is part of no network and no longer tries."""
@@ -79,7 +84,7 @@ class PeerProcess:
         self._events = events
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.driver = make_driver(identity, member.codec(), self._delivered, certificates)
+        self.driver = make_driver(identity, member.codec, self._delivered, certificates)
 
     async def run(self) -> None:
         """Runs until a signal ends it, or the writer of the events."""
@@ -97,8 +102,8 @@ class PeerProcess:
 
     async def _wait_until_told(self, node: ProtocolNode) -> None:
         deadline = time.monotonic() + _FAREWELL_SECONDS
-        while node.is_waiting and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        while node.unacknowledged and time.monotonic() < deadline:
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _read_orders(self) -> None:
         # In a thread, since standard input may be a file, which an event loop cannot wait for.
@@ -106,13 +111,19 @@ class PeerProcess:
             if self._ended.is_set():
                 return
             if line.strip():
-                self._loop.call_soon_threadsafe(self._obey, line)
+                asyncio.run_coroutine_threadsafe(self._obey_in_time(line), self._loop).result()
+
+    async def _obey_in_time(self, line: str) -> None:
+        """Obeys an order, and returns when the network can take the next one."""
+        self._obey(line)
+        while self._member.is_busy and not self._ended.is_set():
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     def _obey(self, line: str) -> None:
         try:
             self.driver.command(self._member.order(Order.read(line)))
         except TwigcastError as error:
-            self.tell({"event": "refused", "code": error.code, "reason": str(error)})
+            self.tell({"event": "refused", "order": order_name(line), "code": error.code, "reason": str(error)})
 
     def _delivered(self, item: Any) -> None:
         event = self._member.event(item)

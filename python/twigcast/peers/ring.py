@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from twigcast.overlay.chord import handlers as _handlers  # noqa: F401 - completes Peer
 from twigcast.overlay.chord import indexing, maintenance, publication
@@ -12,12 +12,14 @@ from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.chord.table import Ref, identifier_of_address
 from twigcast.overlay.core import Address, LinkSettings
-from twigcast.overlay.documents import read_document
 from twigcast.overlay.errors import OrderError
 from twigcast.peers.addresses import where_of
 from twigcast.peers.codec import MessageCodec
 from twigcast.peers.kinds import chord_codec
-from twigcast.peers.orders import Order, path_of
+from twigcast.peers.orders import UNACKNOWLEDGED_MAX, WINDOW_BYTES, Order
+
+#: Publications that are not complete beyond which a peer reads no orders.
+_PUBLICATIONS_MAX: Final = 16
 
 
 def settings(patience: float = 1.0) -> ChordSettings:
@@ -31,7 +33,8 @@ def settings(patience: float = 1.0) -> ChordSettings:
         confirm=True,
         confirm_delay=8.0 * patience,
         meet_at_subscriber=True,
-        link=LinkSettings(reliable=True, retry_delay=0.5 * patience, attempts_max=8),
+        bundle=True,
+        link=LinkSettings(reliable=True, retry_delay=0.5 * patience, attempts_max=8, window_bytes=WINDOW_BYTES),
     )
 
 
@@ -52,8 +55,13 @@ class RingMember:
         chosen = settings(patience)
         self.node = Peer(Ref(identifier_of_address(address, chosen.bits), address, incarnation), chosen)
 
+    @property
+    def is_busy(self) -> bool:
+        """Returns whether so much is under way that no more orders should be read."""
+        return len(self.node.publications) > _PUBLICATIONS_MAX or self.node.unacknowledged > UNACKNOWLEDGED_MAX
+
     def codec(self) -> MessageCodec:
-        """Returns the form of its messages."""
+        """Returns the form of its messages on one link."""
         return chord_codec()
 
     def begin(self, node: Peer) -> None:
@@ -76,18 +84,18 @@ class RingMember:
         """
         match order.what:
             case "subscribe":
-                key, path = order.text("key"), path_of(order.text("query"))
+                key, path = order.text("key"), order.path()
                 return lambda node: indexing.subscribe(node, key, path)
             case "unsubscribe":
                 key = order.text("key")
                 return lambda node: indexing.unsubscribe(node, key)
             case "publish":
-                document = read_document(order.text("name"), order.text("xml").encode())
+                document = order.document()
                 return lambda node: publication.publish(node, document)
         raise OrderError(f"{order.what!r} is no order; there are subscribe, unsubscribe and publish")
 
     def event(self, item: Any) -> Mapping[str, Any] | None:
-        """Returns what is told of an item, or `None` if it is of no interest."""
+        """Returns the event that the user is shown for an item; `None` for items without one."""
         match item:
             case Joined(ref):
                 return {"event": "joined", "where": where_of(ref.address), "position": f"{ref.identifier:040x}"}

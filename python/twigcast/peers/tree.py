@@ -14,12 +14,11 @@ from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.twig_engine import TwigEngine
 from twigcast.overlay.codd.twigs import twig_of
 from twigcast.overlay.core import Address, LinkSettings
-from twigcast.overlay.documents import read_document
 from twigcast.overlay.errors import OrderError
 from twigcast.peers.addresses import where_of
 from twigcast.peers.codec import MessageCodec
 from twigcast.peers.kinds import codd_codec
-from twigcast.peers.orders import Order, path_of
+from twigcast.peers.orders import UNACKNOWLEDGED_MAX, WINDOW_BYTES, Order, path_of
 
 
 def settings(patience: float = 1.0) -> CoddSettings:
@@ -28,7 +27,7 @@ def settings(patience: float = 1.0) -> CoddSettings:
         heartbeat=20,
         heartbeat_time=1.5 * patience,
         join_timeout=1.5 * patience,
-        link=LinkSettings(reliable=True, retry_delay=0.5 * patience, attempts_max=8),
+        link=LinkSettings(reliable=True, retry_delay=0.5 * patience, attempts_max=8, window_bytes=WINDOW_BYTES),
     )
 
 
@@ -40,6 +39,7 @@ class TreeMember:
         incarnation: Number of this start.
         seeds: The producer, and others to ask for a parent.
         query: What it subscribes to; not for the producer.
+        namespaces: Those of prefixes in it.
         patience: Factor of all times.
     """
 
@@ -51,17 +51,23 @@ class TreeMember:
         incarnation: int,
         seeds: tuple[Address, ...],
         query: str | None,
+        namespaces: Mapping[str, str],
         patience: float = 1.0,
     ) -> None:
         self.seeds = seeds
         if (query is None) == bool(seeds):
             raise OrderError("a node of a tree has a query, and the producer, which joins nobody, has none")
-        twig = None if query is None else twig_of(path_of(query))
+        twig = None if query is None else twig_of(path_of(query, namespaces))
         root = seeds[0] if seeds else address
         self.node = CoddNode(address, twig, TwigEngine(), settings(patience), root, incarnation)
 
+    @property
+    def is_busy(self) -> bool:
+        """Returns whether so much is under way that no more orders should be read."""
+        return self.node.unacknowledged > UNACKNOWLEDGED_MAX
+
     def codec(self) -> MessageCodec:
-        """Returns the form of its messages."""
+        """Returns the form of its messages on one link."""
         return codd_codec()
 
     def begin(self, node: CoddNode) -> None:
@@ -86,11 +92,11 @@ class TreeMember:
             raise OrderError(f"{order.what!r} is no order; there is only publish, for the producer")
         if self.seeds:
             raise OrderError(f"only the producer, {where_of(self.seeds[0])}, publishes")
-        document = read_document(order.text("name"), order.text("xml").encode())
+        document = order.document()
         return lambda node: node.publish(Item(node.newest + 1, document, document.size_bytes))
 
     def event(self, item: Any) -> Mapping[str, Any] | None:
-        """Returns what is told of an item, or `None` if it is of no interest."""
+        """Returns the event that the user is shown for an item; `None` for items without one."""
         match item:
             case JoinedTree(parent, first):
                 return {"event": "joined", "parent": where_of(parent), "first": first}

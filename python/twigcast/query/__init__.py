@@ -13,7 +13,7 @@ Steps follow XPath with one convenience: ``//name``, which XPath defines as ``/d
 is one step whose axis is :attr:`Axis.DESCENDANT_CHILD`, as in all the papers. Its positions count among siblings.
 
 Modules: ``xpath`` (XPath 1.0), ``flwr`` (For-Where-Return), ``making`` (functions that build queries), ``reading``
-(queries from text).
+(queries from text), ``functions`` (the table of XPath functions).
 """
 
 from twigcast.query.flwr import (

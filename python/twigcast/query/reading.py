@@ -76,19 +76,25 @@ _SELF = Step(Axis.SELF, NODE)
 _SLASHES = Step(Axis.DESCENDANT_OR_SELF, NODE)
 
 
-def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str = "xpath") -> Query:
+def parse(
+    text: str,
+    namespaces: Mapping[str, str] | None = None,
+    dialect: str = "xpath",
+    params: Mapping[str, Any] | None = None,
+) -> Query:
     """Parses the text of a query.
 
     Args:
         text: An XPath 1.0 expression or a For-Where-Return query.
         namespaces: Prefix to URI; the empty prefix is the default for element names.
         dialect: ``xpath``, or ``legacy`` for the spellings of the papers.
+        params: Values of parameters, by name; they stand in the query in place of its ``$name``.
 
     Raises:
         QueryError: The query is refused; the error says where and why.
     """
     declared = dict(namespaces or {})
-    return read(parse_tree(text, declared, dialect), declared)
+    return read(parse_tree(text, declared, dialect, params), declared)
 
 
 def read(tree: str, namespaces: Mapping[str, str]) -> Query:

@@ -7,6 +7,7 @@ a message: an entity that is not declared in it, or is external, is an error.
 """
 
 import codecs
+import io
 import re
 from typing import Final
 
@@ -40,6 +41,13 @@ _DECLARED_ENCODING = re.compile(
 )
 
 _DOCTYPE: Final = b"<!DOCTYPE"
+
+_SLICE: Final = 1 << 20
+"""Bytes that one call works on. A thread that converts a large message would keep all others waiting during a call."""
+
+_DECLARATION_BYTES_MAX: Final = 4_096
+"""Bytes of a message of which the beginning may declare its encoding."""
+
 _NO_TYPES: Final = DocumentTypes()
 
 
@@ -47,14 +55,13 @@ def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max, types: Doc
     """Converts a message to UTF-8 without byte-order mark, declared encoding and DOCTYPE.
 
     The result means the same as ``data``: entities are expanded (and merge with the text around them), and attribute
-    defaults are added; everything else is as it was. Spaces stand where the DOCTYPE stood, so that lines and columns
-    stay up to the first change; where that declares ID attributes, their declarations remain. It still has to be
-    scanned.
+    defaults are added; everything else is unchanged. Spaces replace the DOCTYPE, so that lines and columns stay the
+    same up to the first change; declarations of ID attributes remain. The result is not checked for well-formedness.
 
     Args:
         data: The message, in any encoding that Python knows by the name that the message declares.
         bytes_max: Bytes that the answer may have.
-        types: What is known of document types beside what the message declares.
+        types: Document types that apply besides the one that the message declares.
 
     Raises:
         MalformedMessage: The bytes do not fit the encoding, the encoding is unknown or contradicts the bytes, or there
@@ -71,7 +78,7 @@ def to_document(data: bytes, bytes_max: int = Limits().message_bytes_max, types:
     that names.
     """
     xml, start, end = _converted(data, bytes_max, types)
-    return xml[:start] + xml[end:] if start < end else xml
+    return _without(xml, start, end) if start < end else xml
 
 
 def all_forms(data: bytes, bytes_max: int = Limits().message_bytes_max) -> tuple[bytes, bytes, bytes | None]:
@@ -82,7 +89,12 @@ def all_forms(data: bytes, bytes_max: int = Limits().message_bytes_max) -> tuple
     if not _has(_DOCTYPE, data):
         return data, data, None
     xml, start, end = _converted(data, bytes_max, _NO_TYPES)
-    return xml, xml[:start] + xml[end:], xml[start:end].strip() or None
+    return xml, _without(xml, start, end), xml[start:end].strip() or None
+
+
+def _without(data: bytes, start: int, end: int) -> bytes:
+    # Copied once: a copy of a large message is one long call.
+    return b"".join((memoryview(data)[:start], memoryview(data)[end:]))
 
 
 def without_doctype(
@@ -102,7 +114,12 @@ def expands(data: bytes, types: DocumentTypes) -> bool:
 def _has(markup: bytes, data: bytes) -> bool:
     """Returns whether markup occurs in a message, in whatever encoding."""
     utf16 = _utf16_codec(data)
-    return (markup if utf16 is None else markup.decode().encode(utf16)) in data
+    return _is_in(markup if utf16 is None else markup.decode().encode(utf16), data)
+
+
+def _is_in(wanted: bytes, data: bytes) -> bool:
+    more = len(wanted) - 1
+    return any(data.find(wanted, start, start + _SLICE + more) >= 0 for start in range(0, len(data), _SLICE))
 
 
 def _converted(data: bytes, bytes_max: int, types: DocumentTypes) -> tuple[bytes, int, int]:
@@ -110,7 +127,7 @@ def _converted(data: bytes, bytes_max: int, types: DocumentTypes) -> tuple[bytes
     utf8 = _decoded(data)
     if utf8[:3] == codecs.BOM_UTF8 or b"\0" in utf8[:2]:
         raise MalformedMessage(1, 1, "the message does not start with markup")
-    if _DOCTYPE in utf8 or expands(utf8, types):
+    if _is_in(_DOCTYPE, utf8) or expands(utf8, types):
         return types.expanded(utf8, bytes_max)
     if len(utf8) > bytes_max:
         raise _too_long(bytes_max)
@@ -136,7 +153,7 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
     if transport is None or data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
         if _is_plain(data):
             return data
-        utf8 = _decoded(data)
+        utf8 = _decoded(data, bytes_max)
         if utf8.startswith(codecs.BOM_UTF8):
             # A reader of the result would take the second mark for the only one.
             raise MalformedMessage(1, 1, "the message does not start with markup")
@@ -144,8 +161,7 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
         codec = _transport_codec(transport)
         if codec == "utf-8" and _is_plain(data):
             return data
-        text = _decode(data, codec)
-        utf8 = _blanked(text, _DECLARED_ENCODING.match(text)).encode()
+        utf8 = _in_utf8(data, codec, bytes_max)
     if len(utf8) > bytes_max:
         raise _too_long(bytes_max)
     return utf8
@@ -174,17 +190,18 @@ def _transport_codec(name: str) -> str:
     return "utf-16-be" if codec == "utf-16" else codec
 
 
-def _decoded(data: bytes) -> bytes:
+def _decoded(data: bytes, bytes_max: int | None = None) -> bytes:
     """Returns a message in UTF-8 without byte-order mark, with spaces in place of the declared encoding."""
     if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         raise MalformedMessage(1, 1, "the message is UTF-32, which XML processors need not read; send UTF-8 or UTF-16")
     utf16 = _utf16_codec(data)
     if utf16:
-        text = _decode(data, utf16).removeprefix("\ufeff")
-        declared = _DECLARED_ENCODING.match(text)
+        data = data.removeprefix(codecs.BOM_UTF16_BE if utf16 == "utf-16be" else codecs.BOM_UTF16_LE)
+        beginning = data[: 2 * _DECLARATION_BYTES_MAX].decode(utf16, "replace").partition(">")[0]
+        declared = _DECLARED_ENCODING.match(beginning)
         if declared and declared["name"].lower() not in {"utf-16", utf16, utf16.replace("16", "16-")}:
             raise _conflict(declared, "is UTF-16")
-        return _blanked(text, declared).encode()
+        return _in_utf8(data, utf16, bytes_max)
     marked = data.startswith(codecs.BOM_UTF8)
     head = data[len(codecs.BOM_UTF8) :] if marked else data
     declared = _DECLARED_ENCODING.match(_ascii_prefix(head))
@@ -192,11 +209,10 @@ def _decoded(data: bytes) -> bytes:
     if declared and marked and codec not in {"utf-8", "ascii"}:
         raise _conflict(declared, "starts with the byte-order mark of UTF-8")
     # What has a DOCTYPE is checked by its expansion. All codecs but the stateful ones have ASCII in them.
-    is_checked = codec == "utf-8" and _DOCTYPE in head
+    is_checked = codec == "utf-8" and _is_in(_DOCTYPE, head)
     if is_checked or (codec not in _STATEFUL_CODECS and head.isascii()):
-        end = declared.end() if declared else 0
-        return _blanked(head[:end].decode(), declared).encode() + head[end:] if declared else head
-    return _blanked(_decode(head, codec), declared).encode()
+        return _undeclared(head)
+    return _in_utf8(head, codec, bytes_max)
 
 
 def _utf16_codec(data: bytes) -> str | None:
@@ -251,16 +267,59 @@ def _declaration_error(declared: re.Match[str], reason: str) -> MalformedMessage
     return MalformedMessage(line, column, reason)
 
 
-def _decode(data: bytes, codec: str) -> str:
+def _in_utf8(data: bytes, codec: str, bytes_max: int | None = None) -> bytes:
+    """Returns a message in UTF-8, with spaces in place of the encoding that it declares.
+
+    Raises MalformedMessage at the first bytes that mean nothing in their encoding, and MessageLimitExceeded.
+    """
+    decoder = codecs.getincrementaldecoder(codec)()
+    # It gives its bytes away as they are: the last copy of a large message would be one long call.
+    results, start, before = io.BytesIO(), 0, decoder.getstate()
     try:
-        return data.decode(codec)
+        while start < len(data):
+            text = decoder.decode(data[start : start + _SLICE], start + _SLICE >= len(data))
+            results.write(text.encode())
+            start, before = start + _SLICE, decoder.getstate()
+            if bytes_max is not None and results.tell() > bytes_max:
+                raise _too_long(bytes_max)
     except UnicodeDecodeError as error:
-        line, column = _position(data[: error.start].decode(codec, "replace").removeprefix("\ufeff"))
-        reason = f"the bytes 0x{data[error.start : error.end][:4].hex().upper()} mean nothing in the encoding {codec!r}"
+        wrong = error.object[error.start : error.end][:4]
+        # The codec was given some bytes of the slice before, if they were not a character yet.
+        good = max(0, min(len(data) - start, _SLICE) - len(error.object) + error.start)
+        lenient = codecs.getincrementaldecoder(codec)("replace")
+        lenient.setstate(before)
+        results.write(lenient.decode(data[start : start + good]).encode())
+        line, column = _place_behind(results.getvalue().removeprefix(codecs.BOM_UTF8))
+        reason = f"the bytes 0x{wrong.hex().upper()} mean nothing in the encoding {codec!r}"
         raise MalformedMessage(line, column, reason) from None
     except UnicodeError as error:
         # Some codecs fail without a position.
         raise MalformedMessage(1, 1, f"the bytes are not in the encoding {codec!r}: {error}") from None
+    head = _ascii_prefix(bytes(results.getbuffer()[:_DECLARATION_BYTES_MAX]))
+    if (declared := _DECLARED_ENCODING.match(head)) is not None:
+        results.seek(0)
+        results.write(_blanked(head, declared).encode("latin-1"))
+    return results.getvalue()
+
+
+def _place_behind(before: bytes) -> tuple[int, int]:
+    """Returns line and column, from 1, of what follows some UTF-8."""
+    starts = range(0, len(before), _SLICE)
+    ends = sum(before.count(end, start, start + _SLICE) for end in (b"\n", b"\r") for start in starts)
+    ends -= sum(before.count(b"\r\n", start, start + _SLICE + 1) for start in starts)
+    begin = max(before.rfind(b"\n"), before.rfind(b"\r")) + 1
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    starts = range(begin, len(before), _SLICE)
+    return ends + 1, sum(len(decoder.decode(before[start : start + _SLICE])) for start in starts) + 1
+
+
+def _undeclared(utf8: bytes) -> bytes:
+    """Returns a message in UTF-8 with spaces in place of the encoding that it declares."""
+    declared = _DECLARED_ENCODING.match(_ascii_prefix(utf8))
+    if declared is None:
+        return utf8
+    end = declared.end()
+    return _blanked(utf8[:end].decode("latin-1"), declared).encode("latin-1") + utf8[end:]
 
 
 def _blanked(text: str, declared: re.Match[str] | None) -> str:

@@ -1,25 +1,19 @@
-"""Declarations that do not stand in a message: external DTDs that the user names, and the entities of HTML and ISO.
+"""Declarations from outside of messages: external DTDs that the user names, and the entities of HTML and ISO.
 
-Nothing here follows what a message says: a DTD is read because the user named its file.
+A message cannot cause a file to be read: only DTDs that the user names are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from html.entities import html5, name2codepoint
-from pathlib import Path
-from typing import Final, Literal
-from xml.parsers import expat
+from typing import Literal
 
 from twigcast._core import Declarations, expand
-from twigcast.errors import ReadOptionError, SourceError
+from twigcast.errors import ReadOptionError
 
 EntitySet = Literal["html"]
 """Entities that can be asked for by name: those of HTML, which include the sets of ISO."""
-
-_FILES_MAX: Final = 1_000
-"""Files that one DTD may consist of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +68,11 @@ class DocumentTypes:
 @lru_cache(maxsize=1)
 def _html_and_iso() -> Declarations:
     """Returns the entities of HTML and ISO. Where HTML 4 and its successor differ, documents of a DTD mean HTML 4."""
+    from html.entities import html5, name2codepoint
+
     values = {name[:-1]: value for name, value in html5.items() if name.endswith(";")}
     values |= {name: chr(code) for name, code in name2codepoint.items()}
-    # Replacement texts are read as content: what is markup there has to be a reference.
+    # Replacement texts are parsed as content, so markup characters in them have to be references.
     texts = [(name, value.replace("&", "&#38;").replace("<", "&#60;")) for name, value in values.items()]
     return Declarations(texts, [], [])
 
@@ -93,73 +89,12 @@ def read_dtd(path: str) -> Declarations:
 @lru_cache(maxsize=16)
 def _read_dtd(path: str) -> tuple[Declarations, frozenset[str]]:
     """Returns what the DTD in a file declares, and the names of its entities."""
-    reader = _DtdReader(Path(path))
+    # With expat, which no message is read with.
+    from pathlib import Path
+
+    from twigcast.reading.external_dtds import DtdReader
+
+    reader = DtdReader(Path(path))
     reader.read()
     names = frozenset(name for name, _ in (*reader.texts, *reader.external))
     return Declarations(reader.texts, reader.external, reader.attributes), names
-
-
-class _DtdReader:
-    """Expat, reading a DTD and its parts, with lists of what they declare."""
-
-    def __init__(self, path: Path) -> None:
-        self.texts: list[tuple[str, str]] = []
-        self.external: list[tuple[str, str]] = []
-        self.attributes: list[tuple[str, str, str, str | None]] = []
-        self._path = path
-        self._files = 0
-        self._open: list[tuple[expat.XMLParserType, Path]] = []
-
-    def read(self) -> None:
-        parser = expat.ParserCreate()
-        parser.UseForeignDTD(True)
-        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
-        parser.EntityDeclHandler = self._on_entity
-        parser.AttlistDeclHandler = self._on_attribute
-        parser.ExternalEntityRefHandler = self._on_part
-        self._open.append((parser, self._path))
-        parser.Parse(b"<x/>", True)
-
-    def _on_part(self, context: str, _base: str | None, system: str | None, public: str | None) -> int:
-        outer, here = self._open[-1]
-        path = self._path if system is None else here.parent / system
-        if system is not None and ":" in system.partition("/")[0]:
-            reason = (
-                f"it is made of other files too, of which {public or system!r} is not a path, and nothing is fetched"
-            )
-            raise SourceError(str(self._path), f"{reason}: store that part beside it, and name it there by its path")
-        self._files += 1
-        if self._files > _FILES_MAX:
-            raise SourceError(str(self._path), f"it is made of more than {_FILES_MAX:,} files")
-        parser = outer.ExternalEntityParserCreate(context)
-        self._open.append((parser, path))
-        try:
-            parser.Parse(path.read_bytes(), True)
-        except OSError as error:
-            raise SourceError(str(path), f"it cannot be read: {error.strerror}") from None
-        except expat.ExpatError as error:
-            reason = f"it is not a DTD: line {error.lineno}, column {error.offset + 1}: {expat.ErrorString(error.code)}"
-            raise SourceError(str(path), reason) from None
-        finally:
-            self._open.pop()
-        return 1
-
-    def _on_entity(
-        self,
-        name: str,
-        is_parameter: bool,
-        value: str | None,
-        _base: str | None,
-        system: str | None,
-        _public: str | None,
-        notation: str | None,
-    ) -> None:
-        if is_parameter:
-            return
-        if value is not None:
-            self.texts.append((name, value))
-        elif notation is None:
-            self.external.append((name, system or ""))
-
-    def _on_attribute(self, element: str, name: str, kind: str, default: str | None, _required: bool) -> None:
-        self.attributes.append((element, name, kind, default))

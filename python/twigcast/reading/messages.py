@@ -36,7 +36,8 @@ from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.preparation import prepared
 from twigcast.reading.records import CHUNK_BYTES, Record, RecordBatch, cut_record_batches, cut_records, located
-from twigcast.reading.repairs import RepairCounts, RepairingStream
+from twigcast.reading.repair_counts import RepairCounts
+from twigcast.reading.repairs import RepairingStream
 from twigcast.reading.streams import ByteStream
 from twigcast.reading.unpacking import (
     COMPRESSION_DEPTH_MAX,
@@ -202,7 +203,7 @@ def read_messages(
 
     Args:
         arguments: Files, folders, archives, or ``-`` for standard input.
-        options: How messages are made of what is in them.
+        options: How the files are cut into messages.
         limits: ``message_bytes_max`` applies to each message or record.
         repairs: Counts the repairs, if there are any to be made.
 
@@ -230,7 +231,7 @@ def open_documents(
         SourceError: An argument does not exist, or the file of the DTD cannot be read.
     """
     arguments = list(arguments)
-    options.types.declarations()  # what is wrong with a DTD is told before anything is read
+    options.types.declarations()  # raises if the DTD is wrong, before anything is read
     sources = find_message_files(arguments, include=options.include)
     seen: set[str] = set()
     for source in sources:
@@ -343,7 +344,7 @@ def message_file(path: str, name: str, info: os.stat_result, include: str | None
     Args:
         path: The path of a file.
         name: The id of its message.
-        info: What the operating system knows of it.
+        info: Its size and times, by the operating system.
         include: A pattern that its name must match, unless it is an archive.
     """
     own_name = os.path.basename(path)  # noqa: PTH119 - this runs for each of very many files
@@ -466,12 +467,12 @@ def _peekable(stream: ByteStream) -> io.BufferedReader:
 
 
 def _without_compression(name: str) -> str:
-    """Returns the name of what a compressed file holds."""
+    """Returns the name of the file inside a compressed file."""
     return name[: name.rindex(".")] if kind_of(name) in ("gzip", "bzip2", "xz", "zstd") else name
 
 
 class _ArrivingStream(io.RawIOBase):
-    """A stream that hands out what has arrived, but so much at first that a buffer over it can tell what it is."""
+    """A stream that returns bytes as they arrive. Its first read returns enough of them to recognise the format."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._read = getattr(stream, "read1", stream.read)

@@ -16,7 +16,7 @@ _NO_TYPES: Final = DocumentTypes()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """The way in which messages are made of what is in files.
+    """The options by which files are read into messages.
 
     Raises:
         ReadOptionError: An option has no meaning, or none beside the others.
@@ -29,19 +29,19 @@ class ReadOptions:
     message."""
 
     documents: bool = False
-    """Whether several documents follow each other in each file, each in the encoding that it declares itself. A broken
-    one does not keep those from being read that begin on a later line."""
+    """Whether each file holds several documents, one after the other, each in the encoding that it declares. A broken
+    document does not prevent documents that begin on a later line from being read."""
 
     inherit: tuple[str, ...] = ()
-    """Names (or a single one) of attributes and elements that go from around a record into it: ``name``,
+    """Names (or a single one) of attributes and elements outside of a record that it inherits: ``name``,
     ``prefix:name`` as the document writes it, ``{namespace}name``; with ``@`` before it attributes alone. An attribute
-    is taken from the innermost element that has it, an element before the record and beside it, or beside an element
-    around it, becomes its first child, and an element around the record stays around it without its other content.
-    Several elements of one name go into it if they stand together; those behind a record replace those before it. What
-    a record has itself, it keeps."""
+    is taken from the innermost element around the record that has it. An element becomes the first child of the record
+    if it is an earlier sibling of the record, or of an element around it; an element around the record stays around it,
+    without its other content. Several elements of one name are inherited together if they follow each other; later ones
+    replace those that earlier records inherited. Attributes and elements that a record has already stay as they are."""
 
     record_id: str | None = None
-    """Where a record has its id: a path of child elements such as ``guid``, ``header/id`` or ``{namespace}guid``;
+    """The path to the id of a record: child elements such as ``guid``, ``header/id`` or ``{namespace}guid``;
     ``@name`` for an attribute."""
 
     include: str | None = None
@@ -54,10 +54,10 @@ class ReadOptions:
     """The file of a DTD for every message. Workers of a pipeline read it at this path."""
 
     tolerant: bool = False
-    """Whether to repair what is seen often: see :mod:`twigcast.reading.repairs`."""
+    """Whether to repair frequent faults: see :mod:`twigcast.reading.repairs`."""
 
     def __post_init__(self) -> None:
-        # What cannot be read is told before any file is opened.
+        # Options that are wrong are refused before any file is opened.
         object.__setattr__(self, "inherit", _names(self.inherit))
         DocumentTypes(entities=self.entities)
         if self.cuts:
@@ -65,7 +65,7 @@ class ReadOptions:
             return
         for name, value in (("record_id", self.record_id), ("inherit", self.inherit)):
             if value:
-                raise ReadOptionError(name, "there are no records: say with record which elements are")
+                raise ReadOptionError(name, "there are no records: the option `record` says which elements are")
 
     @property
     def cuts(self) -> bool:
@@ -83,7 +83,7 @@ class ReadOptions:
 
     @property
     def changes_messages(self) -> bool:
-        """``True`` if messages may come otherwise than they were written."""
+        """``True`` if reading may change messages."""
         return self.tolerant or self.types != _NO_TYPES
 
     @property
@@ -92,7 +92,7 @@ class ReadOptions:
         return self.cuts or self.tolerant
 
     def cutter(self, bytes_max: int) -> RecordCutter:
-        """Returns what cuts one stream. Without ``record`` each document is a record.
+        """Returns a cutter for one stream. Without ``record`` each document is a record.
 
         Raises:
             SourceError: The file of the DTD cannot be read.

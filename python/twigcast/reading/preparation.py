@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twigcast.reading.conversion import expands, to_document, to_utf8
 from twigcast.reading.options import ReadOptions
-from twigcast.reading.repairs import RepairCounts, repaired
+from twigcast.reading.repair_counts import RepairCounts
 
 
 def prepared(data: bytes, options: ReadOptions, bytes_max: int, repairs: RepairCounts) -> bytes:
@@ -21,6 +21,8 @@ def prepared(data: bytes, options: ReadOptions, bytes_max: int, repairs: RepairC
         SourceError: The file of the DTD cannot be read.
     """
     if options.tolerant:
+        from twigcast.reading.repairs import repaired  # its patterns are compiled where somebody asks for repairs
+
         data = repaired(data, repairs, options.types.declares)
     return to_utf8(data, bytes_max, options.types) if expands(data, options.types) else data
 
@@ -33,5 +35,7 @@ def delivered(data: bytes, options: ReadOptions, bytes_max: int) -> bytes:
         SourceError: As for :func:`prepared`.
     """
     if options.tolerant:
+        from twigcast.reading.repairs import repaired  # as in `prepared`
+
         data = repaired(data, RepairCounts(), options.types.declares)
     return to_document(data, bytes_max, options.types) if expands(data, options.types) else data

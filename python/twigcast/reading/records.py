@@ -2,16 +2,17 @@
 
 The compiled core finds where each record starts and ends, and its bytes are copied from the document: white space,
 CDATA sections, comments and references stay as they are. A record becomes a message of its own, always in UTF-8 and
-without an XML declaration. What holds for it where it stands goes with it:
+without an XML declaration. It takes its context in the document along:
 
 - namespace declarations in scope, ``xml:lang``, ``xml:space`` and ``xml:base`` are added to its start tag;
 - entities that the document declares are expanded, and the attribute defaults of its DTD are added;
-- what ``inherit`` names: an attribute of an element around it, an element before it, or an element around it.
+- attributes and elements that ``inherit`` names are added: an attribute of an element around the record, an element
+  before it, or an element around it.
 
 Documents that are not in UTF-8 are decoded piece by piece, each of several in the encoding that it declares itself.
-Memory is bounded by one record. Records inside of entities are not recognised. Inside of a record only as much is
-checked as its end needs: whoever matches it checks the rest, so that one broken record does not keep the next ones from
-being read.
+Memory is bounded by one record. Records inside of entities are not recognised. Inside of a record, only what is needed
+to find its end is checked. The rest is checked when the record is matched, so that one broken record does not prevent
+the next ones from being read.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class RecordBatch:
     """As :attr:`Record.error`, by index."""
 
     ids: list[str | None]
-    """As :attr:`Record.id`; those behind the last one of the list have none."""
+    """The ids, as :attr:`Record.id`; records beyond the end of the list have none."""
 
     places: Buffer
     """64-bit integers: the lines of all records, then their columns, and so on, as the last fields of :class:`Record`;
@@ -123,10 +124,10 @@ class RecordBatch:
     def __len__(self) -> int:
         return memoryview(self.offsets).nbytes // _INT64_BYTES - 1
 
-    def arrow(self, *, with_heads: bool = False) -> ArrowColumn:
+    def arrow(self, *, with_heads: bool = False) -> ArrowColumn[bytes | None]:
         """Returns the records as an Arrow array, without copying, for :meth:`twigcast.SubscriptionSet.match_batch`.
 
-        Those with an error are null; or what was read of them ``with_heads``.
+        Records with an error are null, or ``with_heads`` the beginning that was read.
         """
         import pyarrow as pa
 
@@ -137,7 +138,7 @@ class RecordBatch:
                 bits[index // 8] &= ~(1 << index % 8)
             validity = pa.py_buffer(bytes(bits))
         buffers = [validity, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
-        column: ArrowColumn = pa.Array.from_buffers(pa.large_binary(), len(self), buffers, -1)
+        column: ArrowColumn[bytes | None] = pa.Array.from_buffers(pa.large_binary(), len(self), buffers, -1)
         return column
 
     def location_columns(self) -> list[pa.Int64Array]:
@@ -377,7 +378,7 @@ class _Decoder:
 def _decoded(
     decoder: _Decoder, chunk: bytes, read: Callable[[int], bytes], cutter: RecordCutter, chunk_bytes: int
 ) -> Generator[bytes, None, bytes | None]:
-    """Yields a document in UTF-8 that is in another encoding. Returns what has been read of the next one."""
+    """Yields a document in UTF-8 that is in another encoding. Returns the bytes read of the next document."""
     start: str | None = ""
     rest, size = b"", _PIECE_BYTES
     while True:

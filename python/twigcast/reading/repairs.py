@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from html.entities import html5
 from typing import Final
 
 from twigcast.reading.conversion import without_declared_encoding
+from twigcast.reading.repair_counts import BLANK_START, CONTROL_CHARACTERS, HTML_ENTITIES, WINDOWS_1252, RepairCounts
 from twigcast.reading.streams import ByteStream
 
 _BLANK_START: Final = re.compile(rb"\A(\xef\xbb\xbf)?[ \t\r\n]+(?=<\?xml[ \t\r\n])")
@@ -38,32 +37,6 @@ _DECLARATION: Final = re.compile(
 _PIECE_BYTES: Final = 1 << 18
 _START_BYTES: Final = 4
 
-BLANK_START: Final = "white space before the XML declaration"
-HTML_ENTITIES: Final = "references to entities of HTML"
-CONTROL_CHARACTERS: Final = "control characters"
-WINDOWS_1252: Final = "bytes of Windows-1252"
-
-
-@dataclass(slots=True)
-class RepairCounts:
-    """The numbers of repairs, by kind, and what else is known only at the end of the reading."""
-
-    by_kind: Counter[str] = field(default_factory=Counter)
-
-    inherited: set[str] = field(default_factory=set)
-    """The names of ``inherit`` of which records have inherited something."""
-
-    @property
-    def total(self) -> int:
-        """The number of all repairs."""
-        return self.by_kind.total()
-
-    def __str__(self) -> str:
-        return ", ".join(f"{kind}: {count:,}" for kind, count in self.by_kind.items())
-
-    def __bool__(self) -> bool:
-        return bool(self.by_kind)
-
 
 def _nothing(_: str) -> bool:
     return False
@@ -80,7 +53,7 @@ def repaired(data: bytes, counts: RepairCounts, declares: Callable[[str], bool] 
     try:
         text = data.decode(utf16).removeprefix("\ufeff")
     except UnicodeError:
-        return data  # what is wrong with it is said where it is read
+        return data  # the reader of the message reports the fault
     before = counts.total
     result = _Repairer(counts, declares, was_utf16=True).repair(text.encode())
     return data if counts.total == before else result
@@ -184,7 +157,7 @@ codecs.register_error("latin_1_for_the_rest", _latin_1)
 
 
 def _illegal(error: UnicodeError) -> tuple[str, int]:
-    """Returns what no message may hold, so that it is rejected there."""
+    """Returns a character that no message may contain, so that the message is rejected at this position."""
     assert isinstance(error, UnicodeDecodeError)
     return "\uffff", error.end
 
@@ -193,7 +166,7 @@ codecs.register_error("illegal_in_xml", _illegal)
 
 
 class RepairingStream:
-    """A stream that repairs what is read from it: see :func:`repaired`. UTF-16 becomes UTF-8."""
+    """A stream that repairs the bytes of another one: see :func:`repaired`. UTF-16 becomes UTF-8."""
 
     def __init__(self, stream: ByteStream, counts: RepairCounts, declares: Callable[[str], bool] = _nothing) -> None:
         self._read = getattr(stream, "read1", stream.read)

@@ -1,13 +1,14 @@
 """Large documents shared among readers: each begins at a record in the middle and ends where the next one begins.
 
-One quick pass over a document finds the places, before anything is read in earnest. It is the cutter itself that makes
-it, without writing records, so a place is the start of a record for sure: what looks like one in a comment, a CDATA
-section or a processing instruction never is. A place comes with the bytes of the document that say what holds there:
-the prolog, the start tags of the elements around it, and the elements before it that records inherit. A reader first
-reads these, and then knows what a reader of the whole document knows when it comes there. So the records of all parts,
-one after the other, are those of the document: the same bytes, ids, lines and errors.
+One quick pass over a document finds the split points before any message is read. The cutter itself makes this pass,
+without writing records. So a split point is always the start of a record, never text in a comment, a CDATA section or a
+processing instruction that looks like one. Each split point comes with the bytes that give its context: the prolog, the
+start tags of the elements around it, and the elements before it that records inherit. A reader starts with these bytes,
+and is then in the state of a reader of the whole document. So the records of all parts, one after the other, are those
+of the document: the same bytes, ids, lines and errors.
 
-If the document stops being well-formed, there is no place behind the fault, and the reader of the last part finds it.
+If the document stops being well-formed, there is no split point behind the fault, and the reader of the last part
+reports it.
 Documents that have to be converted or repaired are not split.
 """
 

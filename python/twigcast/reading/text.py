@@ -6,7 +6,6 @@ import io
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError
@@ -17,7 +16,7 @@ class ReadableFile(Protocol):
     """An open file, in binary or as text: also ``io.BytesIO``, a response of a server, a member of an archive."""
 
     def read(self) -> bytes | str:
-        """Returns what is left of it."""
+        """Returns the rest of the file."""
 
 
 class ParsedElement(Protocol):
@@ -138,6 +137,8 @@ def _shortened(text: str) -> str:
 
 
 def _read_file(path: str, bytes_max: int) -> bytes:
+    from pathlib import Path
+
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:

@@ -28,10 +28,10 @@ _UNFILLED: Final = b"\xff"
 """A byte that stands in no text in UTF-8."""
 
 _CUT_SHORT: Final = "Compressed file ended before the end-of-stream marker was reached"
-"""What Python says of the other kinds."""
+"""The message of Python's decompressors for the other kinds of compression."""
 
 ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
-"""What zip archives begin with."""
+"""The first bytes of zip archives."""
 
 _NOT_READ: Final = (
     (b"7z\xbc\xaf\x27\x1c", "an archive of 7-Zip", "7z x"),
@@ -44,7 +44,7 @@ _NOT_READ: Final = (
     (b"\x89LZO\0\r\n\x1a\n", "compressed with lzop", "lzop -dc"),
     (b"\xff\x06\0\0sNaPpY", "compressed with Snappy", "snzip -dc"),
 )
-"""First bytes of files that are not read, what these are, and what takes them apart."""
+"""Formats that are not read: first bytes, name, and the command that unpacks them."""
 
 
 class DamagedFile(OSError):
@@ -116,7 +116,7 @@ def _damage(compression: Compression) -> tuple[type[Exception], ...]:
 
 
 def decompressed_stream(stream: ByteStream, compression: Compression) -> ByteStream:
-    """Returns a stream of what a compressed stream holds, which raises what the decompressor does.
+    """Returns a stream of the decompressed bytes. Reading it raises the errors of the decompressor.
 
     Raises:
         ValueError: It is compressed with zstd, and pyarrow is not installed.
@@ -144,7 +144,7 @@ def decompressed_stream(stream: ByteStream, compression: Compression) -> ByteStr
 
 
 class _ZstdStream:
-    """What a stream compressed with zstd holds, also what comes before a place where it is damaged or cut short.
+    """The decompressed bytes of a zstd stream, up to the point where it is damaged or cut short.
 
     pyarrow says nothing of what it decompressed before an error, but that stands in the memory that it was to fill.
 

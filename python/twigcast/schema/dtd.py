@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,10 +32,19 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
             or the first declared element if every element is a child.
 
     Raises:
-        SchemaError: It is not a DTD, declares no element, or ``root`` is not declared.
+        SchemaError: It is not a DTD, declares no element, or ``root`` is not declared; of a file, it names that.
         OSError: The file cannot be read.
         MissingExtra: lxml is not installed.
     """
+    try:
+        return _read(source, root)
+    except SchemaError as error:
+        if isinstance(source, bytes):
+            raise
+        raise SchemaError(f"{source}: {error}") from error
+
+
+def _read(source: str | Path | bytes, root: str | None) -> Schema:
     name = "" if isinstance(source, bytes) else Path(source).stem
     declarations = list(_parse(source).iterelements())
     declared = [item for item in declarations if item.type != "undefined"]
@@ -44,6 +54,51 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
     if root is not None and root not in elements:
         raise SchemaError(f"the DTD declares no element {root!r}")
     return Schema(root or _root(elements), elements, name)
+
+
+class DtdValidator:
+    """A validator of documents by a DTD that was passed as text; several threads may use it.
+
+    Raises SchemaError for a DTD that :func:`read_dtd` refuses, or with a content model that is not deterministic:
+    by such a one nothing can be validated (XML 1.0, section 3.2.1).
+    """
+
+    def __init__(self, text: bytes) -> None:
+        read_dtd(text)
+        self._dtd = _parse_text(text)
+        self._check_models()
+        self._using = threading.Lock()
+
+    def fault(self, document: bytes) -> tuple[int | None, str] | None:
+        """Returns the line and the reason of the first fault of a well-formed document; ``None`` if it is valid."""
+        from lxml import etree
+
+        # Entities are expanded already, and nothing else may be read.
+        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
+        try:
+            root = etree.fromstring(document, parser)
+        except etree.XMLSyntaxError as error:
+            return error.lineno, f"it cannot be validated by the DTD: {error.msg}"
+        with self._using:
+            if self._dtd.validate(root):
+                return None
+            first = next(iter(self._dtd.error_log), None)
+            if first is None:
+                return None, "the DTD does not allow it, and libxml2 does not say why"
+            return first.line or None, f"the DTD does not allow it: {first.message}"
+
+    def _check_models(self) -> None:
+        """Raises SchemaError if a content model is not deterministic, which libxml2 finds out when it is needed."""
+        from lxml import etree
+
+        root = etree.Element("models")
+        for item in self._dtd.iterelements():
+            spaces = {} if item.prefix is None else {item.prefix: f"urn:{item.prefix}"}
+            etree.SubElement(root, etree.QName(spaces.get(item.prefix), item.name), nsmap=spaces)
+        self._dtd.validate(root)
+        for fault in self._dtd.error_log:
+            if fault.type_name == "DTD_CONTENT_NOT_DETERMINIST":
+                raise SchemaError(f"the DTD cannot be used to validate: {fault.message}")
 
 
 def _parse(source: str | Path | bytes) -> Any:

@@ -69,6 +69,10 @@ class _Growing:
     since: float
 
 
+def _age(file: MessageFile) -> tuple[int, str]:
+    return file.changed, file.path
+
+
 class FileWatch:
     """A watch over some paths.
 
@@ -107,7 +111,7 @@ class FileWatch:
         return bool(self._growing)
 
     def poll(self) -> list[MessageFile]:
-        """Returns the versions of files that are new since the last look, in the order of their paths.
+        """Returns the versions of files that are new since the last look: those that changed first, first.
 
         Raises:
             SourceError: A path that is no pattern cannot be read.
@@ -120,7 +124,7 @@ class FileWatch:
             for path in self._folders.pop(gone).names.values():
                 self._forget(path)
         self._check_known()
-        return sorted(self._settled(), key=lambda file: file.path)
+        return sorted(self._settled(), key=_age)
 
     def wait(self) -> list[MessageFile]:
         """Looks until no file of the first look grows any more, but no longer than one takes to settle."""
@@ -129,7 +133,7 @@ class FileWatch:
         while self.is_growing and self._monotonic() <= deadline:
             time.sleep(_POLL_SECONDS)
             found.update((file.path, file) for file in self._settled())
-        return sorted(found.values(), key=lambda file: file.path)
+        return sorted(found.values(), key=_age)
 
     def _visit(
         self, path: str, prefix: str, around: frozenset[tuple[int, int]], seen: set[str], *, is_root: bool = False

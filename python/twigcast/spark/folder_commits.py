@@ -35,11 +35,11 @@ def sync_tree(folder: Path) -> None:
         sync(Path(path))
 
 
-def write_atomically(path: Path, value: Mapping[str, object]) -> None:
+def write_atomically(path: Path, value: Mapping[str, object], indent: int | None = 2) -> None:
     """Writes JSON so that readers see all of it or nothing, also after a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
+        json.dump(value, file, indent=indent)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +18,12 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from twigcast.errors import PipelineError
 from twigcast.spark.matching import BatchMatcher, repair_count
 from twigcast.spark.progress import Listener, Progress
+from twigcast.spark.related_rows import RelatedAnswer
 from twigcast.spark.session import JAVA_GONE
 from twigcast.spark.sinks.sink import AnswerWriter, Sink
 from twigcast.spark.snapshots import Snapshot, load_session
@@ -52,10 +55,45 @@ def run_job(
         PipelineError: Spark or a worker failed.
     """
     noted = listener is not None
-    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, noted=noted)
+    open_writer = partial(sink.open_writer, population_version=snapshot.population_version)
+    run_task = task_function(plan.read, snapshot, open_writer, str(staging), nodes=nodes, noted=noted)
     with spark_errors(), _watching(staging / _DONE, plan.tasks, listener):
         rows = plan.rows.mapInArrow(run_task, _REPORT_DDL).collect()
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
+
+
+def run_related_job(related: DataFrame, snapshot: Snapshot, sink: Sink, staging: Path) -> list[TaskReport]:
+    """Stages messages that have been related to earlier ones: what :func:`run_job` does with messages.
+
+    Raises:
+        PipelineError: Spark or a worker failed.
+    """
+    open_writer = partial(sink.open_writer, population_version=snapshot.population_version, has_relations=True)
+    with spark_errors():
+        rows = related.mapInArrow(related_function(open_writer, str(staging)), _REPORT_DDL).collect()
+    return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
+
+
+def related_function(
+    open_writer: Callable[[str, int, int], AnswerWriter], staging: str
+) -> Callable[[Batches], Batches]:
+    """Returns the function for ``mapInArrow`` that writes related messages and yields its report."""
+
+    def run_task(rows: Batches) -> Batches:
+        context = TaskContext.get()
+        assert context is not None
+        partition, attempt = context.partitionId(), context.taskAttemptId()
+        writer = open_writer(staging, partition, attempt)
+        counts = dict.fromkeys(("messages", "bytes", "repairs", "not_repeated", "unidentified"), 0)
+        for batch in rows:
+            answer = RelatedAnswer.of(batch.column(0))
+            writer.write(answer)
+            for name, count in answer.counts().items():
+                counts[name] += count
+        report = TaskReport(partition, attempt, **counts, **writer.close())
+        yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
+
+    return run_task
 
 
 def task_function(

@@ -12,6 +12,7 @@ from twigcast.spark.sources.source import Batches, check_message_columns
 from twigcast.subscriptions import SubscriptionSet
 
 _ADDED = tuple(ANSWERS.names)
+_VERSION = "population_version"
 
 
 def match_messages(
@@ -48,7 +49,7 @@ def match_messages(
     Returns:
         The columns of ``messages``, then ``matches``, an array of (``key``, ``nodes``); ``deliveries``, an array of
         (``key``, ``payload``), with an element per subscription that rewrites; ``rejected``, null or (``reason``,
-        ``line``, ``column``, ``xml``).
+        ``line``, ``column``, ``xml``). Of a version of a population that lives, ``population_version``, too.
 
     Raises:
         SourceError: A column is missing, or has a name that an added column has.
@@ -56,9 +57,11 @@ def match_messages(
     name = "the DataFrame of messages"
     columns = check_message_columns(messages, name, MessageColumns(message_id, xml, problem, published))
     taken = [column for column in messages.columns if column.lower() in _ADDED]
+    snapshot = snapshot_of(messages, population)
+    if snapshot.population_version is not None and _VERSION in map(str.lower, messages.columns):
+        taken.append(_VERSION)
     if taken:
         raise SourceError(name, f"the answers add a column {taken[0]}, and there is one already: rename it before")
-    snapshot = _snapshot(messages, population)
 
     def answer(batches: Batches) -> Batches:
         matcher = BatchMatcher(
@@ -69,10 +72,17 @@ def match_messages(
                 yield from answers.by_message()
 
     own = [StructField(field.name, field.dataType, metadata=field.metadata) for field in messages.schema.fields]
-    return messages.mapInArrow(answer, StructType([*own, *from_arrow_schema(ANSWERS).fields]))
+    answers = messages.mapInArrow(answer, StructType([*own, *from_arrow_schema(ANSWERS).fields]))
+    version = snapshot.population_version
+    return answers if version is None else answers.selectExpr("*", f"cast({version} as bigint) {_VERSION}")
 
 
-def _snapshot(messages: DataFrame, population: Snapshot | SubscriptionSet) -> Snapshot:
+def snapshot_of(messages: DataFrame, population: Snapshot | SubscriptionSet) -> Snapshot:
+    """Returns the snapshot of a population that the tasks of messages can load.
+
+    Raises:
+        PipelineError: They are a stream over Spark Connect, which has no files of its session.
+    """
     is_apart = messages.isStreaming and is_connected(messages.sparkSession)
     if isinstance(population, Snapshot):
         if is_apart:

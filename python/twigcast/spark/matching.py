@@ -15,7 +15,7 @@ from twigcast._core import BatchResult
 from twigcast.engine.arrow import NULL_MESSAGE, int32_array, message_buffers, payload_column
 from twigcast.engine.session import BatchPart, EngineSession
 from twigcast.envelope import Envelope
-from twigcast.errors import LimitExceeded, MalformedMessage, TwigcastError
+from twigcast.errors import LimitExceeded, MalformedMessage, TwigcastError, UndecidedSubscription
 from twigcast.publication import microseconds
 from twigcast.reading.conversion import to_document
 from twigcast.reading.prolog import without_prolog
@@ -56,6 +56,9 @@ class RowRejection:
     reason: str
     line: int | None = None
     column: int | None = None
+
+    undecided: tuple[str, ...] = ()
+    """The keys of the subscriptions that are undecided, if all others were decided."""
 
     @classmethod
     def of(cls, row: int, error: TwigcastError) -> "RowRejection":
@@ -190,12 +193,20 @@ class BatchAnswer:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
 
+    def message_rows(self) -> pa.Int64Array:
+        """Returns the row of the message, by match."""
+        return _parents(self.offsets, self.slots)
+
+    def payload_column(self) -> pa.StringArray:
+        """Returns the payload of each match, null where the message itself is delivered."""
+        if self.has_payload is None:
+            return pa.nulls(len(self.slots), pa.string())
+        numbers = pc.subtract(pc.cumulative_sum(self.has_payload.cast(pa.int32())), 1)
+        return self.payloads.take(pc.if_else(self.has_payload, numbers, None))
+
     def match_rows(self) -> Iterator[pa.RecordBatch]:
         """Yields rows of :data:`~twigcast.spark.schemas.MATCH_ROWS`: matches in their order, then rejections."""
-        payloads = pa.nulls(len(self.slots), pa.string())
-        if self.has_payload is not None:
-            numbers = pc.subtract(pc.cumulative_sum(self.has_payload.cast(pa.int32())), 1)
-            payloads = self.payloads.take(pc.if_else(self.has_payload, numbers, None))
+        payloads = self.payload_column()
         start = 0
         for batch in self.matches():
             part = payloads[start : start + batch.num_rows]
@@ -302,6 +313,11 @@ class BatchMatcher:
         self._keys = session.engine.key_table().arrow()
         self._envelopes = None if envelope is None else EnvelopeWriter(envelope, session, self._keys)
         self._step = _STEP_FIRST
+
+    @property
+    def keys(self) -> pa.StringArray:
+        """All keys of the population, by slot."""
+        return self._keys
 
     def answers(
         self, messages: pa.RecordBatch, columns: MessageColumns = MESSAGE_COLUMNS, *, carry: bool = False
@@ -459,7 +475,11 @@ def _undecided_rejections(failures: Sequence[tuple[int, TwigcastError]]) -> list
     for row, error in failures:
         by_row.setdefault(row, []).append(error)
     return [
-        RowRejection(row, str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""))
+        RowRejection(
+            row,
+            str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""),
+            undecided=tuple(error.key for error in errors if isinstance(error, UndecidedSubscription)),
+        )
         for row, errors in by_row.items()
     ]
 

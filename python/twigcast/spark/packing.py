@@ -13,7 +13,10 @@ from typing import Final
 import twigcast.spark
 from twigcast.errors import OutputError
 
-_LEFT_OUT: Final = frozenset({"__pycache__", "broker", "cli", "client", "demo", "lab", "overlay", "peers"})
+_LEFT_OUT: Final = frozenset(
+    {"__pycache__", "broker", "cli", "client", "demo", "lab", "peers"}
+    | {"chord", "codd", "network", "protocol", "registry", "wire"}
+)
 """Folders that tasks never import."""
 
 _SUFFIXES: Final = (".py", ".so", ".pyd", ".dtd", ".properties")

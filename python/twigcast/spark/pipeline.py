@@ -3,8 +3,8 @@
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,15 +17,20 @@ from twigcast.errors import PipelineError
 from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
 from twigcast.registration import Dialect
-from twigcast.spark.frame_jobs import run_frame_job
-from twigcast.spark.jobs import run_job, spark_errors
+from twigcast.spark.frame_jobs import KEPT, run_frame_job, sized_messages, write_answers
+from twigcast.spark.jobs import run_job, run_related_job, spark_errors
+from twigcast.spark.lifecycle_settings import LifecycleSettings
+from twigcast.spark.lifecycles import relating_of_batch, state_settings
+from twigcast.spark.living import LivingPopulation
 from twigcast.spark.message_format import source_frame
 from twigcast.spark.population import OnBad, PopulationFeed, PopulationInput
 from twigcast.spark.progress import ProgressReporter, reporter_here
-from twigcast.spark.session import JAVA_GONE, STREAM_SETTINGS, arrow_settings, is_connected, open_session
+from twigcast.spark.schemas import AnswerColumns
+from twigcast.spark.session import STREAM_SETTINGS, arrow_settings, is_connected, own_session
 from twigcast.spark.sinks import open_sink
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink
+from twigcast.spark.snapshots import Snapshot
 from twigcast.spark.sources import open_source
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.plan import plan_frame, plan_source
@@ -38,7 +43,7 @@ from twigcast.spark.streaming import (
     run_stream,
     start_frame_stream,
 )
-from twigcast.spark.summary import Summary
+from twigcast.spark.summary import Summary, TaskReport
 from twigcast.subscriptions import SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
@@ -47,12 +52,13 @@ SPARK_LOG: Final = "_spark.log"
 
 def run_pipeline(
     messages: DataFrame | str | os.PathLike[str],
-    subscriptions: SubscriptionSet | str | os.PathLike[str],
+    subscriptions: SubscriptionSet | LivingPopulation | str | os.PathLike[str],
     output: str | os.PathLike[str] | None = None,
     *,
     sink: FrameSink | None = None,
     stream: Stream | None = None,
     read: ReadOptions | None = None,
+    lifecycle: LifecycleSettings | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
     whole: bool = False,
@@ -75,13 +81,16 @@ def run_pipeline(
         messages: A file, folder or archive; Parquet with ``message_id`` and ``xml``; or a DataFrame with these
             columns, also a streaming one.
         subscriptions: A set, or a file of subscriptions: JSON lines, Parquet, CSV or a snapshot. A stream checks it
-            before each micro-batch and takes what changed.
+            before each micro-batch and takes what changed. Or a population that lives, whose versions stand in rows;
+            its own namespaces, dialect and limits count then.
         output: The output folder, on a file system that driver and executors share.
         sink: Tables or topics in place of a folder: :class:`~twigcast.spark.DeltaTables`,
             :class:`~twigcast.spark.IcebergTables`, :class:`~twigcast.spark.KafkaTopics`.
         stream: Settings of a stream, which watches the folder of messages until it is stopped; without them, a batch
             job runs.
         read: How messages are cut out of their files.
+        lifecycle: How messages that update, cancel and repeat each other are followed. ``deliveries/`` then has a row
+            for each message and subscription that gets it, with their ``relation``.
         nodes: Whether to count the nodes that each subscription selects (takes longer).
         envelope: An element to put around each payload.
         whole: Whether the message itself is the payload where a query does not rewrite; else only results are in
@@ -106,40 +115,45 @@ def run_pipeline(
     """
     reporter = reporter or reporter_here()
     population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
-    source = _checked_source(messages, stream, read, limits)
+    source = _checked_source(messages, stream, _cutting(read, lifecycle), limits)
+    _check_lifecycle(lifecycle, envelope)
+    columns = AnswerColumns(population.is_living, lifecycle is not None)
     if sink is not None:
         if output is not None:
             raise PipelineError("name an output folder or a sink, not both")
-        job = _SinkJob(source, population, sink, stream, reporter, nodes)
+        job = _SinkJob(source, population, sink.with_columns(columns), stream, reporter, nodes, lifecycle)
         with _session(messages, spark, master, None, is_stream=stream is not None) as session, spark_errors():
             return job.run(session)
     if output is None:
         raise PipelineError("say where the answers go: an output folder, or sink=...")
     with (
-        open_sink(output, "batch" if stream is None else "stream") as folder,
+        open_sink(output, "batch" if stream is None else "stream", columns=columns) as folder,
         _session(messages, spark, master, folder.folder / SPARK_LOG, is_stream=stream is not None) as session,
         spark_errors(),
         arrow_settings(session),
+        state_settings(session, lifecycle if stream is not None else None),
     ):
         if stream is not None:
             _check_stream_session(session)
         reporter.say("reading the subscriptions")
         feed = PopulationFeed(session, population, reporter)
         if stream is None:
-            return _run_batch(session, source, feed, folder, nodes=nodes, reporter=reporter)
+            return _run_batch(session, source, feed, folder, lifecycle, nodes=nodes, reporter=reporter)
         if isinstance(source, FileSource):
-            source = folder_frame(session, source, stream.checkpoint_folder(folder), stream)
+            checkpoint = stream.checkpoint_folder(folder)
+            source = folder_frame(session, source, checkpoint, stream, places=lifecycle is not None)
         assert isinstance(source, DataFrame)
-        return run_stream(source, feed, folder, stream, nodes=nodes, reporter=reporter)
+        return run_stream(source, feed, folder, stream, nodes=nodes, reporter=reporter, lifecycle=lifecycle)
 
 
 def start_pipeline(
     messages: DataFrame | str | os.PathLike[str],
-    subscriptions: SubscriptionSet | str | os.PathLike[str],
+    subscriptions: SubscriptionSet | LivingPopulation | str | os.PathLike[str],
     sink: FrameSink,
     *,
     stream: Stream,
     read: ReadOptions | None = None,
+    lifecycle: LifecycleSettings | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
     whole: bool = False,
@@ -162,6 +176,7 @@ def start_pipeline(
         sink: Where the answers go.
         stream: Settings of the stream.
         read: As for :func:`run_pipeline`, like all that follow.
+        lifecycle: How messages that update, cancel and repeat each other are followed.
         nodes: Whether to count the nodes that each subscription selects.
         envelope: An element to put around each payload.
         whole: Whether the message itself is the payload where a query does not rewrite.
@@ -180,12 +195,14 @@ def start_pipeline(
     """
     reporter = reporter or reporter_here()
     population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
-    source = _checked_source(messages, stream, read, limits)
+    source = _checked_source(messages, stream, _cutting(read, lifecycle), limits)
+    _check_lifecycle(lifecycle, envelope)
     session = source.sparkSession if isinstance(source, DataFrame) else spark or SparkSession.getActiveSession()
     if session is None:
         raise PipelineError("there is no Spark session: pass spark=...")
+    sink = sink.with_columns(AnswerColumns(population.is_living, lifecycle is not None))
     with spark_errors():
-        return _SinkJob(source, population, sink, stream, reporter, nodes).start(session).query
+        return _SinkJob(source, population, sink, stream, reporter, nodes, lifecycle).start(session).query
 
 
 @dataclass(frozen=True)
@@ -198,11 +215,12 @@ class _SinkJob:
     stream: Stream | None
     reporter: ProgressReporter
     nodes: bool
+    lifecycle: LifecycleSettings | None
 
     def run(self, spark: SparkSession) -> Summary:
         """Runs a batch job, or a stream until it ends."""
         if self.stream is not None:
-            summary = run_frame_stream(self.start(spark))
+            summary = run_frame_stream(self.start(spark), once=self.stream.once)
             self.sink.refresh(spark)
             return summary
         began = time.monotonic()
@@ -213,9 +231,16 @@ class _SinkJob:
             feed = PopulationFeed(spark, self.population, self.reporter)
             frame = self.source if isinstance(self.source, DataFrame) else source_frame(spark, self.source)
             self.reporter.say(f"matching against {feed.snapshot.subscriptions:,} subscriptions")
-            report = run_frame_job(frame, feed.snapshot, self.sink, origin, nodes=self.nodes)
+            report = self._write(frame, feed.snapshot, origin)
         seconds = time.monotonic() - began
         return Summary().plus([report], seconds, feed.snapshot.subscriptions, feed.snapshot.refused)
+
+    def _write(self, frame: DataFrame, snapshot: Snapshot, origin: RowOrigin) -> TaskReport:
+        if self.lifecycle is None:
+            return run_frame_job(frame, snapshot, self.sink, origin, nodes=self.nodes)
+        sized = sized_messages(frame, self.sink, self.lifecycle.columns)
+        relating = relating_of_batch(sized, self.lifecycle, snapshot, nodes=self.nodes, kept=KEPT)
+        return write_answers(relating.answers(relating.related(sized)), snapshot, self.sink, origin, are_related=True)
 
     def start(self, spark: SparkSession) -> FrameBatches:
         """Starts a stream."""
@@ -226,11 +251,16 @@ class _SinkJob:
         self.sink.open(spark)
         feed = PopulationFeed(spark, self.population, self.reporter)
         source = self.source
-        with arrow_settings(spark):  # the stream keeps the settings that it was started with
+        # The stream keeps the settings that it was started with.
+        with arrow_settings(spark), state_settings(spark, self.lifecycle):
             if isinstance(source, FileSource):
-                source = folder_frame(spark, source, self._local_checkpoint(), self.stream)
+                places = self.lifecycle is not None
+                source = folder_frame(spark, source, self._local_checkpoint(), self.stream, places=places)
             assert isinstance(source, DataFrame)
-            return start_frame_stream(source, feed, self.sink, self.stream, nodes=self.nodes, reporter=self.reporter)
+            return start_frame_stream(
+                source, feed, self.sink, self.stream,
+                nodes=self.nodes, reporter=self.reporter, lifecycle=self.lifecycle,
+            )  # fmt: skip
 
     def _local_checkpoint(self) -> Path | None:
         assert self.stream is not None
@@ -251,25 +281,47 @@ def _checked_source(
     return _open_source(messages, read, limits, is_stream=stream is not None)
 
 
+def _cutting(read: ReadOptions | None, lifecycle: LifecycleSettings | None) -> ReadOptions | None:
+    """Returns how messages are cut out of their files: into the items of a profile, unless the user says otherwise."""
+    return read if lifecycle is None else lifecycle.read.read_options(read)
+
+
+def _check_lifecycle(lifecycle: LifecycleSettings | None, envelope: Envelope | None) -> None:
+    if lifecycle is not None and not isinstance(lifecycle, LifecycleSettings):
+        raise TypeError(f"lifecycle must be LifecycleSettings, not {type(lifecycle).__name__}")
+    if lifecycle is not None and envelope is not None:
+        raise PipelineError("an envelope cannot be used together with life cycles")
+
+
 def _run_batch(
     spark: SparkSession,
     source: MessageSource | DataFrame,
     feed: PopulationFeed,
     sink: Sink,
+    lifecycle: LifecycleSettings | None,
     *,
     nodes: bool,
     reporter: ProgressReporter,
 ) -> Summary:
     began = time.monotonic()
     staging = sink.new_staging()
+    snapshot = feed.snapshot
+    reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
+    if lifecycle is not None:
+        frame = source if isinstance(source, DataFrame) else source_frame(spark, source)
+        related = relating_of_batch(frame, lifecycle, snapshot, nodes=nodes).related(frame)
+        reports = run_related_job(related, snapshot, sink, staging)
+        return _replace(sink, staging, reports, began, snapshot)
     if isinstance(source, DataFrame):
         plan = plan_frame(check_columns(source, "the DataFrame of messages"))
     else:
         plan = plan_source(spark, source, staging)
-    snapshot = feed.snapshot
-    reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
     reports = run_job(plan, snapshot, sink, staging, nodes=nodes, listener=reporter.progress)
     reporter.finished()
+    return _replace(sink, staging, reports, began, snapshot)
+
+
+def _replace(sink: Sink, staging: Path, reports: Sequence[TaskReport], began: float, snapshot: Snapshot) -> Summary:
     summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, snapshot.refused)
     sink.replace(staging, reports, summary)
     return summary
@@ -314,13 +366,5 @@ def _session(
     if supplied is not None:
         yield supplied
         return
-    created = open_session(master, log=log, settings=STREAM_SETTINGS if is_stream else None)
-    try:
+    with own_session(master, log, STREAM_SETTINGS if is_stream else None) as created:
         yield created
-    except PipelineError as error:
-        if log is not None and log.exists():
-            raise PipelineError(f"{error.reason} (Spark's own log: {log})") from error
-        raise
-    finally:
-        with suppress(*JAVA_GONE):  # it has stopped already
-            created.stop()

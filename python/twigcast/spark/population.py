@@ -11,6 +11,7 @@ from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
 from twigcast.registration import Dialect
+from twigcast.spark.living import LivingPopulation
 from twigcast.spark.progress import ProgressReporter
 from twigcast.spark.snapshots import Snapshot, ship_snapshot
 from twigcast.subscription_files import load_subscriptions
@@ -25,8 +26,8 @@ OnBad = Literal["fail", "skip"]
 class PopulationInput:
     """The subscriptions of a pipeline as its caller gives them, and how they are read."""
 
-    subscriptions: SubscriptionSet | str | os.PathLike[str]
-    """A set, or a file (see :func:`twigcast.subscription_files.load_subscriptions`)."""
+    subscriptions: SubscriptionSet | LivingPopulation | str | os.PathLike[str]
+    """A set, a population that lives, or a file (see :func:`twigcast.subscription_files.load_subscriptions`)."""
 
     namespaces: Mapping[str, str] | None = None
     """For subscriptions in a file: prefixes of all of them."""
@@ -43,10 +44,16 @@ class PopulationInput:
     whole: bool = False
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
 
+    @property
+    def is_living(self) -> bool:
+        """Returns whether the population has versions."""
+        return isinstance(self.subscriptions, LivingPopulation)
+
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
         """Loads the set as it is now, and the subscriptions that were refused, or fails, if ``on_bad`` says so."""
         if isinstance(self.subscriptions, SubscriptionSet):
             return self.subscriptions, ()
+        assert not isinstance(self.subscriptions, LivingPopulation), "its snapshots are not loaded"
         loaded, rows = load_subscriptions(
             self.subscriptions, namespaces=self.namespaces, dialect=self.dialect, limits=self.limits
         )
@@ -93,10 +100,18 @@ class PopulationFeed:
         self._stamp = stamp
         return self._snapshot
 
+    def snapshot_for(self, stream: str, batch: int) -> Snapshot:
+        """Returns the snapshot for a micro-batch: the newest one, or the version that it had before a kill."""
+        living = self._population.subscriptions
+        if not isinstance(living, LivingPopulation):
+            return self.refresh()
+        envelope, whole = self._population.envelope, self._population.whole
+        return living.snapshot_for(self._spark, stream, batch, envelope=envelope, whole=whole)
+
     def _read_stamp(self) -> object:
         """Returns a value that changes with the subscriptions."""
         subscriptions = self._population.subscriptions
-        if isinstance(subscriptions, SubscriptionSet):
+        if isinstance(subscriptions, SubscriptionSet | LivingPopulation):
             return subscriptions.version
         try:
             info = os.stat(subscriptions)  # noqa: PTH116 - one call for str and Path
@@ -105,11 +120,14 @@ class PopulationFeed:
         return info.st_mtime_ns, info.st_size, info.st_ino
 
     def _ship(self) -> Snapshot:
-        subscriptions, refused = self._population.load()
+        population = self._population
+        if isinstance(population.subscriptions, LivingPopulation):
+            living = population.subscriptions
+            return living.snapshot(self._spark, envelope=population.envelope, whole=population.whole)
+        subscriptions, refused = population.load()
         for label, error in refused[:_REFUSED_SHOWN]:
             self._reporter.say(f"left out: {label}: {error}")
         if len(refused) > _REFUSED_SHOWN:
             more = len(refused) - _REFUSED_SHOWN
             self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s lists all of them")
-        population = self._population
         return ship_snapshot(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)

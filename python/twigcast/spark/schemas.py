@@ -4,6 +4,7 @@ Columns are strings wherever the bytes are certain to be UTF-8: Spark moves them
 of binary ones.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -38,6 +39,10 @@ MATCHES: Final = pa.schema([("message_id", pa.string()), ("key", pa.string()), (
 DELIVERIES: Final = pa.schema([("message_id", pa.string()), ("key", pa.string()), ("payload", pa.string())])
 """A row per message and subscription that rewrites it, with the rewritten fragment."""
 
+RELATED_DELIVERIES: Final = DELIVERIES.append(pa.field("relation", pa.string()))
+"""A row per message and subscription that gets it, if life cycles are followed: with what the message is to it, or null
+if it has no life cycle. The payload is null where the message itself is what it gets."""
+
 REJECTED: Final = pa.schema(
     [
         ("message_id", pa.string()),
@@ -51,6 +56,28 @@ REJECTED: Final = pa.schema(
 
 KINDS: Final = {"matches": MATCHES, "deliveries": DELIVERIES, "rejected": REJECTED}
 """Folder and schema of each output."""
+
+POPULATION_VERSION: Final = pa.field("population_version", pa.int64())
+"""The last column of each output, if the population lives: the version that the message was matched with."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerColumns:
+    """The columns that outputs have besides those of their kind."""
+
+    has_versions: bool = False
+    """Whether rows have the version of the population."""
+
+    has_relations: bool = False
+    """Whether deliveries have the relation of the message to its subscription."""
+
+    def schema_of(self, kind: str) -> pa.Schema:
+        """Returns the schema of an output."""
+        schema = RELATED_DELIVERIES if self.has_relations and kind == "deliveries" else KINDS[kind]
+        return schema.append(POPULATION_VERSION) if self.has_versions else schema
+
+
+NO_COLUMNS: Final = AnswerColumns()
 
 MESSAGES_DDL: Final = (
     "message_id string, xml binary, problem string, "

@@ -92,6 +92,23 @@ def open_session(
 
 
 @contextmanager
+def own_session(
+    master: str | None = None, log: Path | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Yields a session as :func:`open_session` does, and stops it afterwards. Errors of Spark name the log."""
+    session = open_session(master, log=log, settings=settings)
+    try:
+        yield session
+    except PipelineError as error:
+        if log is not None and log.exists():
+            raise PipelineError(f"{error.reason} (Spark's own log: {log})") from error
+        raise
+    finally:
+        with suppress(*JAVA_GONE):  # it has stopped already
+            session.stop()
+
+
+@contextmanager
 def _standard_error_to(log: Path | None) -> Iterator[None]:
     """Redirects the standard error of processes that are started inside to a file."""
     if log is None:
@@ -124,10 +141,10 @@ def task_slots(spark: SparkSession) -> int:
 
 
 @contextmanager
-def arrow_settings(spark: SparkSession) -> Iterator[None]:
-    """Sets batch sizes that suit messages; afterwards the session has its own settings again."""
-    before = {name: spark.conf.get(name, None) for name in ARROW_SETTINGS}
-    for name, value in ARROW_SETTINGS.items():
+def changed_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets settings of a session; afterwards the session has its own again."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -138,6 +155,13 @@ def arrow_settings(spark: SparkSession) -> Iterator[None]:
                     spark.conf.unset(name)
                 else:
                     spark.conf.set(name, old)
+
+
+@contextmanager
+def arrow_settings(spark: SparkSession) -> Iterator[None]:
+    """Sets batch sizes that suit messages; afterwards the session has its own settings again."""
+    with changed_settings(spark, ARROW_SETTINGS):
+        yield
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> int:

@@ -22,6 +22,8 @@ from twigcast.engine.session import EngineSession
 from twigcast.envelope import Envelope
 from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
+from twigcast.registration import AddReport, Subscription
+from twigcast.spark.population_log import PopulationState, apply_delta
 from twigcast.subscriptions import SubscriptionSet
 
 _SESSIONS_MAX: Final = 2
@@ -54,6 +56,14 @@ class Snapshot:
 
     contents: bytes | None = field(default=None, repr=False)
     """The file itself, where Spark would not ship it."""
+
+    living: PopulationState | None = field(default=None, repr=False)
+    """The version of a population that lives: the file is its base, and deltas lead from there to the version."""
+
+    @property
+    def population_version(self) -> int | None:
+        """The number of the version, if the population lives."""
+        return None if self.living is None else self.living.version
 
 
 def ship_snapshot(
@@ -97,26 +107,71 @@ def save_snapshot(subscriptions: SubscriptionSet, folder: Path, refused: int = 0
     return Snapshot(version, os.fspath(named), len(subscriptions), subscriptions.limits, refused, None, whole)
 
 
-def load_session(snapshot: Snapshot) -> EngineSession:
-    """Returns the engine session of a snapshot, in a worker."""
+def load_session(snapshot: Snapshot, sessions_max: int = _SESSIONS_MAX) -> EngineSession:
+    """Returns the engine session of a snapshot, in a worker, which keeps so many of them."""
+    if snapshot.living is not None:
+        return _living_session(snapshot, snapshot.living)
     session = _sessions.get(snapshot.version)
     if session is None and snapshot.contents is not None:
         with tempfile.NamedTemporaryFile(prefix="twigcast-", suffix=".snapshot") as file:
             file.write(snapshot.contents)
             file.flush()
-            session = _load(snapshot, file.name)
+            session = _load(snapshot, file.name, sessions_max)
     elif session is None:
-        path = snapshot.file_name if os.path.isabs(snapshot.file_name) else SparkFiles.get(snapshot.file_name)  # noqa: PTH117
-        if not Path(path).is_file():
-            raise SnapshotError(path, "the snapshot did not reach this worker")
-        session = _load(snapshot, path)
+        session = _load(snapshot, _shipped_path(snapshot), sessions_max)
     _sessions.move_to_end(snapshot.version)
     return session
 
 
-def _load(snapshot: Snapshot, path: str) -> EngineSession:
+def _shipped_path(snapshot: Snapshot) -> str:
+    path = snapshot.file_name if os.path.isabs(snapshot.file_name) else SparkFiles.get(snapshot.file_name)  # noqa: PTH117
+    if not Path(path).is_file():
+        raise SnapshotError(path, "the snapshot did not reach this worker")
+    return path
+
+
+def _living_session(snapshot: Snapshot, state: PopulationState) -> EngineSession:
+    """Returns a session of a version: one of an earlier version with the deltas since, or the base with those."""
+    mine = [one for one in _living if one.population == state.population and one.limits == snapshot.limits]
+    usable = [one for one in mine if state.floor <= one.version <= state.version]
+    if usable:
+        one = max(usable, key=lambda one: one.version)
+    else:
+        _freeze_imports()
+        while len(_living) >= _SESSIONS_MAX:
+            _living.pop(0)
+        session = EngineSession.load(_shipped_path(snapshot), snapshot.limits)
+        one = _LivingSession(state.population, snapshot.limits, state.base, session)
+    if one in _living:
+        _living.remove(one)
+    for version, changes in state.deltas:
+        if version > one.version:
+            apply_delta(changes, one.put, one.session.discard)
+            one.version = version
+    _living.append(one)
+    return one.session
+
+
+@dataclass(eq=False)
+class _LivingSession:
+    """The session of a population in a worker, which goes from version to version."""
+
+    population: str
+    limits: Limits
+    version: int
+    session: EngineSession
+
+    def put(self, subscriptions: list[Subscription]) -> AddReport:
+        return self.session.add_many(subscriptions, {}, "xpath", replace=True)
+
+
+_living: list[_LivingSession] = []
+"""Least recently used first. One whose delta fails is in it no more, since it may have a part of that."""
+
+
+def _load(snapshot: Snapshot, path: str, sessions_max: int) -> EngineSession:
     _freeze_imports()
-    while len(_sessions) >= _SESSIONS_MAX:
+    while len(_sessions) >= sessions_max:
         _sessions.popitem(last=False)
     session = EngineSession.load(path, snapshot.limits)
     _sessions[snapshot.version] = session

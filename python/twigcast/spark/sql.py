@@ -33,7 +33,7 @@ def register_match_function(
 
     Args:
         spark: The session whose SQL gets the function.
-        population: A set of subscriptions, as it is now, or a snapshot that was shipped to this session already.
+        population: A set of subscriptions, as it is now, or a snapshot that was shipped to this Spark session already.
         name: The name in SQL.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes (takes longer).

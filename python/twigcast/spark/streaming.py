@@ -20,19 +20,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from twigcast.errors import PipelineError, TwigcastError
 from twigcast.spark.file_watch import FILES_PER_BATCH
-from twigcast.spark.frame_jobs import run_frame_job
-from twigcast.spark.jobs import run_job, spark_errors
+from twigcast.spark.frame_jobs import KEPT, run_frame_job, sized_messages, write_answers
+from twigcast.spark.jobs import run_job, run_related_job, spark_errors
+from twigcast.spark.lifecycle_settings import LifecycleSettings
+from twigcast.spark.lifecycles import Relating, choose_population, relating_of_batch
 from twigcast.spark.message_format import MessageFormat
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
 from twigcast.spark.schemas import MESSAGES_DDL
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink, StreamCommit
+from twigcast.spark.snapshots import Snapshot
 from twigcast.spark.sources.files import FileSource
 from twigcast.spark.sources.frames import FORMAT, to_spark_options
 from twigcast.spark.sources.plan import plan_frame
 from twigcast.spark.sources.source import check_columns
-from twigcast.spark.summary import Summary
+from twigcast.spark.summary import Summary, TaskReport
 
 _FOLDER_LOG: Final = "files.jsonl"
 _MESSAGE_COLUMNS: Final = "message_id string, xml binary, problem string"
@@ -66,13 +69,15 @@ class Stream:
         return sink.folder / "_checkpoint" if self.checkpoint is None else Path(self.checkpoint).absolute()
 
 
-def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path | None, stream: Stream) -> DataFrame:
-    """Returns the messages that come into a folder, as a streaming DataFrame.
+def folder_frame(
+    spark: SparkSession, source: FileSource, checkpoint: Path | None, stream: Stream, *, places: bool = False
+) -> DataFrame:
+    """Returns the messages that come into a folder, as a streaming DataFrame, with the `places` of their files.
 
     What was read is kept beside the checkpoint, or in it, if there is no such folder on this machine.
     """
     spark.dataSource.register(MessageFormat)
-    columns = MESSAGES_DDL if source.options.has_places else _MESSAGE_COLUMNS
+    columns = MESSAGES_DDL if places or source.options.has_places else _MESSAGE_COLUMNS
     reader = spark.readStream.format(FORMAT).schema(columns).options(**to_spark_options(source))
     if checkpoint is None:
         return reader.load()
@@ -81,7 +86,14 @@ def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path | Non
 
 
 def run_stream(
-    messages: DataFrame, feed: PopulationFeed, sink: Sink, stream: Stream, *, nodes: bool, reporter: ProgressReporter
+    messages: DataFrame,
+    feed: PopulationFeed,
+    sink: Sink,
+    stream: Stream,
+    *,
+    nodes: bool,
+    reporter: ProgressReporter,
+    lifecycle: LifecycleSettings | None = None,
 ) -> Summary:
     """Processes messages until there are no more (``once``), a signal comes, or something fails.
 
@@ -89,10 +101,17 @@ def run_stream(
     """
     checkpoint = stream.checkpoint_folder(sink)
     sink.last_commit_of(_stream_id(checkpoint))  # another stream is refused before this one starts
-    batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
-    frame = check_columns(messages, "the DataFrame of messages")
+    frame: DataFrame
+    batches: _MicroBatches
+    if lifecycle is None:
+        frame = check_columns(messages, "the DataFrame of messages")
+        batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
+    else:
+        frame = relating_of_batch(messages, lifecycle, feed.snapshot, nodes=nodes).related(messages)
+        batches = _RelatedMicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
     with spark_errors(), _stop_signals() as stopping:
-        _wait_for(_start(frame, batches.run, os.fspath(checkpoint), stream), batches, stopping)
+        query = _start(frame, batches.run, os.fspath(checkpoint), stream)
+        _wait_for(query, batches, stopping, once=stream.once)
     last = sink.last_commit()
     return Summary() if last is None else last.totals
 
@@ -105,22 +124,30 @@ def start_frame_stream(
     *,
     nodes: bool,
     reporter: ProgressReporter,
+    lifecycle: LifecycleSettings | None = None,
 ) -> "FrameBatches":
     """Starts a stream whose answers Spark writes."""
     if stream.checkpoint is None:
         raise PipelineError("a stream to this sink needs a folder for its progress: Stream(checkpoint=FOLDER)")
-    batches = FrameBatches(feed, sink, reporter, nodes=nodes)
+    batches: FrameBatches
+    if lifecycle is None:
+        batches = FrameBatches(feed, sink, reporter, nodes=nodes)
+    else:
+        messages = sized_messages(messages, sink, lifecycle.columns)
+        relating = relating_of_batch(messages, lifecycle, feed.snapshot, nodes=nodes, kept=KEPT)
+        batches = RelatedFrameBatches(feed, sink, reporter, nodes=nodes, relating=relating)
+        messages = relating.related(messages)
     batches.started(_start(messages, batches.run, os.fspath(stream.checkpoint), stream))
     return batches
 
 
-def run_frame_stream(batches: "FrameBatches") -> Summary:
+def run_frame_stream(batches: "FrameBatches", *, once: bool) -> Summary:
     """Lets a stream run until there are no more messages (``once``), a signal comes, or something fails.
 
     Returns the sum over the micro-batches of this run.
     """
     with spark_errors(), _stop_signals() as stopping:
-        _wait_for(batches.query, batches, stopping)
+        _wait_for(batches.query, batches, stopping, once=once)
     return batches.totals
 
 
@@ -136,10 +163,11 @@ def _start(
     return writer.trigger(processingTime=f"{milliseconds} milliseconds").start()
 
 
-def _wait_for(query: StreamingQuery, batches: "_Batches", stopping: threading.Event) -> None:
+def _wait_for(query: StreamingQuery, batches: "_Batches", stopping: threading.Event, *, once: bool) -> None:
     try:
         while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
-            pass
+            if once and batches.is_endless and batches.is_idle(query):
+                return
     except PySparkException:
         if batches.failure is not None:
             raise batches.failure from None
@@ -151,14 +179,29 @@ def _wait_for(query: StreamingQuery, batches: "_Batches", stopping: threading.Ev
 class _Batches(ABC):
     """The micro-batches of a stream."""
 
+    is_endless = False
+    """Whether Spark goes on with micro-batches when there is nothing left to read, since something may expire."""
+
     def __init__(self, feed: PopulationFeed, reporter: ProgressReporter, *, nodes: bool) -> None:
         self._feed = feed
         self._reporter = reporter
         self._nodes = nodes
         self.failure: TwigcastError | None = None
+        self._first: int | None = None
+
+    def is_idle(self, query: StreamingQuery) -> bool:
+        """Returns whether the last micro-batch had nothing to read, and was not the first one of this run.
+
+        That one may be of the run before, which was killed, and says nothing of what is there now.
+        """
+        progress = query.lastProgress
+        if progress is None or self._first is None or progress.batchId <= self._first:
+            return False
+        return all(source.startOffset == source.endOffset for source in progress.sources)
 
     def run(self, messages: DataFrame, batch: int) -> None:
         """Processes one micro-batch, unless its results are in the sink already."""
+        self._first = batch if self._first is None else self._first
         try:
             self._run(messages, batch)
         except TwigcastError as error:
@@ -199,13 +242,31 @@ class FrameBatches(_Batches):
     def _run(self, messages: DataFrame, batch: int) -> None:
         began = time.monotonic()
         origin = RowOrigin(str(self.query.id), batch, is_stream=True, may_be_there=self._is_first)
-        snapshot = self._feed.refresh()
+        snapshot = self._feed.snapshot_for(origin.run, batch)
         with spark_errors():
-            report = run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)
+            report = self._write(messages, snapshot, origin)
         self._is_first = False
         seconds = time.monotonic() - began
         self.totals = self.totals.plus([report], seconds, snapshot.subscriptions, snapshot.refused)
         self._say(batch, lambda name: getattr(report, name), seconds)
+
+    def _write(self, messages: DataFrame, snapshot: Snapshot, origin: RowOrigin) -> TaskReport:
+        return run_frame_job(messages, snapshot, self._sink, origin, nodes=self._nodes)
+
+
+class RelatedFrameBatches(FrameBatches):
+    """The micro-batches of a stream that follows messages, and whose answers Spark writes."""
+
+    def __init__(
+        self, feed: PopulationFeed, sink: FrameSink, reporter: ProgressReporter, *, nodes: bool, relating: Relating
+    ) -> None:
+        super().__init__(feed, sink, reporter, nodes=nodes)
+        self._relating = relating
+        self.is_endless = not relating.has_watermark
+
+    def _write(self, messages: DataFrame, snapshot: Snapshot, origin: RowOrigin) -> TaskReport:
+        choose_population(messages.sparkSession, snapshot)
+        return write_answers(self._relating.answers(messages), snapshot, self._sink, origin, are_related=True)
 
 
 class _MicroBatches(_Batches):
@@ -224,18 +285,43 @@ class _MicroBatches(_Batches):
             raise PipelineError("the checkpoint has been removed while the stream was running")
         last = self._sink.last_commit_of(stream)
         if last is not None and batch <= last.batch:
+            self._skip(messages, stream, batch)
             return
         began = time.monotonic()
-        snapshot = self._feed.refresh()
+        snapshot = self._feed.snapshot_for(stream, batch)
         staging = self._sink.new_staging()
-        plan, listener = plan_frame(messages), self._reporter.progress
-        reports = run_job(plan, snapshot, self._sink, staging, nodes=self._nodes, listener=listener)
-        self._reporter.finished()
+        reports = self._stage(messages, snapshot, staging)
+        if self.is_endless and not any(report.messages or report.deliveries for report in reports):
+            return  # nothing has come, and nothing is over
         seconds = time.monotonic() - began
         before = Summary() if last is None else last.totals
         totals = before.plus(reports, seconds, snapshot.subscriptions, snapshot.refused)
-        self._sink.append(staging, reports, StreamCommit(batch, stream, totals))
+        self._sink.append(staging, reports, StreamCommit(batch, stream, totals, snapshot.population_version))
         self._say(batch, lambda name: getattr(totals, name) - getattr(before, name), seconds)
+
+    def _skip(self, messages: DataFrame, stream: str, batch: int) -> None:
+        """Passes over a micro-batch whose answers are in the sink already."""
+
+    def _stage(self, messages: DataFrame, snapshot: Snapshot, staging: Path) -> list[TaskReport]:
+        plan, listener = plan_frame(messages), self._reporter.progress
+        reports = run_job(plan, snapshot, self._sink, staging, nodes=self._nodes, listener=listener)
+        self._reporter.finished()
+        return reports
+
+
+class _RelatedMicroBatches(_MicroBatches):
+    """The micro-batches of a stream that follows messages."""
+
+    is_endless = True
+
+    def _skip(self, messages: DataFrame, stream: str, batch: int) -> None:
+        # Spark's state of this micro-batch may be missing, and goes with its rows, which nobody else asks for.
+        choose_population(messages.sparkSession, self._feed.snapshot_for(stream, batch))
+        messages.write.format("noop").mode("overwrite").save()
+
+    def _stage(self, messages: DataFrame, snapshot: Snapshot, staging: Path) -> list[TaskReport]:
+        choose_population(messages.sparkSession, snapshot)
+        return run_related_job(messages, snapshot, self._sink, staging)
 
 
 def _stream_id(checkpoint: Path) -> str | None:

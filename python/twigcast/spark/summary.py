@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+_SELDOM: Final = ("repairs", "not_repeated", "unidentified")
 _RATE_MESSAGES_MIN: Final = 100
 """With fewer messages, the time says how long it takes to start a job."""
 
@@ -20,6 +21,8 @@ class TaskReport:
     rejected: int
     bytes: int
     repairs: int = 0
+    not_repeated: int = 0
+    unidentified: int = 0
 
     def rows(self, kind: str) -> int:
         """Returns how many rows of a kind of output the task wrote."""
@@ -54,17 +57,25 @@ class Summary:
     repairs: int = 0
     """Repairs of messages, if those are repaired: see :attr:`ReadOptions.tolerant`."""
 
+    not_repeated: int = 0
+    """Messages that were not delivered again, if life cycles are followed: duplicates, and those that later ones had
+    overtaken."""
+
+    unidentified: int = 0
+    """Messages that do not say which they are, or something else that could not be read of them, if life cycles are
+    followed."""
+
     seconds: float = 0.0
     """Time spent, without Spark's start-up."""
 
     def as_dict(self) -> dict[str, object]:
-        """Returns the numbers by name, as ``summary.json`` has them: repairs only if there are any."""
-        return {name: number for name, number in asdict(self).items() if number or name != "repairs"}
+        """Returns the numbers by name, as ``summary.json`` has them: repairs and the like only if there are any."""
+        return {name: number for name, number in asdict(self).items() if number or name not in _SELDOM}
 
     def plus(self, reports: Iterable[TaskReport], seconds: float, subscriptions: int, refused: int) -> "Summary":
         """Returns these numbers with those of more tasks."""
         tasks = list(reports)
-        names = ("messages", "matches", "deliveries", "rejected", "bytes", "repairs")
+        names = ("messages", "matches", "deliveries", "rejected", "bytes", *_SELDOM)
         return replace(
             self,
             **{name: getattr(self, name) + sum(getattr(report, name) for report in tasks) for name in names},
@@ -84,7 +95,7 @@ class Summary:
             ("rejected", f"{self.rejected:,}"),
             ("subscriptions", f"{self.subscriptions:,}" + (f" ({self.refused:,} refused)" if self.refused else "")),
             ("bytes", f"{self.bytes:,}"),
-            *([("repairs", f"{self.repairs:,}")] if self.repairs else []),
+            *((name.replace("_", " "), f"{getattr(self, name):,}") for name in _SELDOM if getattr(self, name)),
             ("seconds", f"{self.seconds:,.1f}"),
         ]
         width = max(len(name) for name, _ in rows)

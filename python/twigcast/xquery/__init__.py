@@ -3,7 +3,8 @@
 A subscription with the dialect ``xquery`` may use constructs that the query language does not have. The engine filters
 messages by its binding path; Saxon evaluates the query on those that pass.
 
-- ``safety``: refuses queries that use more than the message
+- ``safety``: refuses queries that use more than the message; ``comments``: comments in queries
+- ``tolerant``: makes texts that are no numbers compare as in the engine
 - ``saxon``: starts and ends the process, and sends requests to it
 - ``worker``: runs in the process
 - ``exchange``: requests and replies as bytes

@@ -47,6 +47,9 @@ _FUNCTIONS: Final = (
 """Local names of forbidden functions, whatever their prefix."""
 
 
+_CLOCKS: Final = frozenset({"current-date", "current-dateTime", "current-time"})
+
+
 @cache
 def _forbidden() -> re.Pattern[str]:
     """Returns what a query may not contain. Compiling it takes milliseconds, which only queries in XQuery need."""
@@ -78,4 +81,7 @@ def refuse_unsafe(query: str) -> None:
     if result is None:
         return
     kind = str(result.lastgroup)
-    raise UnsupportedQuery(query, result.start(kind) + 1, _REASONS[kind].format(result.group(kind)))
+    reason = _REASONS[kind].format(result.group(kind))
+    if result.group(kind) in _CLOCKS:
+        reason += "; in a query that the engine evaluates, $now is the time at which the message was published"
+    raise UnsupportedQuery(query, result.start(kind) + 1, reason)

@@ -28,6 +28,11 @@ SECONDS_MAX: Final = 10.0
 _START_SECONDS_MAX: Final = 60.0
 _READ_MAX: Final = 1 << 20
 
+_NO_NOW: Final = (
+    "$now is there in queries that the engine evaluates, and Saxon evaluates this one; leave out what only XQuery has, "
+    "or $now"
+)
+
 
 def require() -> None:
     """Raises `MissingExtra` unless Saxon is installed."""
@@ -52,7 +57,7 @@ class Saxon:
         renew_in_children(self)
 
     def renew_locks(self) -> None:
-        """Leaves Saxon to the process that forked; this one starts its own when it needs it."""
+        """Leaves Saxon to the process that forked. The child starts a process of its own when it needs one."""
         self._turn = threading.Lock()
         process, self._process = self._process, None
         if process is None:
@@ -86,7 +91,10 @@ class Saxon:
                 raise QuerySyntaxError(query, 1, reason)
         error = self.evaluate(query, namespaces, None, params).error
         if error is not None:
-            raise QuerySyntaxError(query, _column(error, query, params), f"Saxon: {error}")
+            column = _column(error, query, params)
+            if "XPST0008" in error and error.endswith("$now"):
+                raise UnsupportedQuery(query, column, _NO_NOW)
+            raise QuerySyntaxError(query, column, f"Saxon: {error}")
 
     def evaluate(
         self,

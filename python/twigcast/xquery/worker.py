@@ -17,6 +17,7 @@ from twigcast.reading.conversion import without_doctype
 from twigcast.registration import ParameterValue
 from twigcast.xquery.exchange import LIST_PREFIX, Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
+from twigcast.xquery.tolerant import tolerant
 
 _CLOSED: Final = {
     "http://saxon.sf.net/feature/allowedProtocols": "",
@@ -39,6 +40,9 @@ class Evaluator:
         self._processor = saxonche.PySaxonProcessor(license=False)
         for name, value in _CLOSED.items():
             self._processor.set_configuration_property(name, value)
+        self._writer = self._processor.new_xquery_processor()
+        self._write_without_additions(self._writer)
+        self._writer.set_query_content("declare variable $items external; $items?*")
         self._failure = saxonche.PySaxonApiError
         self._parsed: tuple[bytes, Any] | None = None
 
@@ -59,15 +63,18 @@ class Evaluator:
         # Saxon compiles a query only when it is run, so a small placeholder is used if there is no message.
         document = self._parse(b"<none/>" if request.message is None else request.message)
         runner.set_context(xdm_item=document)
-        runner.set_property("!omit-xml-declaration", "yes")
-        runner.set_property("!indent", "no")
         for name, value in request.params.items():
             is_list = not isinstance(value, str | int | float)
             runner.set_parameter(f"{LIST_PREFIX}{name}" if is_list else name, self._value(value))
-        runner.set_query_content(prolog(request.query, request.params) + request.query)
+        declared = prolog(request.query, request.params)
+        changed = tolerant(request.query, request.is_condition)
         if request.message is None:
-            self._compile(runner)
+            # The query as it is written comes first, so that errors name places in it.
+            for query in dict.fromkeys((request.query, changed)):
+                runner.set_query_content(declared + query)
+                self._compile(runner)
             return Reply()
+        runner.set_query_content(declared + changed)
         value = runner.run_query_to_value()
         if value is None or not value.size:
             return Reply()
@@ -76,7 +83,26 @@ class Evaluator:
         # One truth value decides, as that of a condition does.
         if value.size == 1 and (truth := _truth(value.item_at(0))) is not None:
             return Reply(holds=truth)
-        return Reply(str(runner.run_query_to_string()).encode())
+        return Reply(self._written(value))
+
+    def _written(self, value: Any) -> bytes:
+        """Returns a result as XML.
+
+        Saxon could write it while it evaluates the query, but then catches no errors in constructors.
+        """
+        # A sequence of several items as a parameter ends the process.
+        items = self._processor.make_array([value.item_at(at) for at in range(value.size)])
+        self._writer.set_parameter("items", items)
+        try:
+            return str(self._writer.run_query_to_string()).encode()
+        finally:
+            self._writer.clear_parameters()
+
+    @staticmethod
+    def _write_without_additions(runner: Any) -> None:
+        """Makes Saxon write neither an XML declaration nor blanks of its own."""
+        runner.set_property("!omit-xml-declaration", "yes")
+        runner.set_property("!indent", "no")
 
     def _value(self, value: ParameterValue) -> Any:
         """Returns a value of a parameter as Saxon has it."""
@@ -115,9 +141,11 @@ def _condition(value: Any) -> Reply:
     first = value.item_at(0)
     if first.is_node:
         return Reply(holds=True)
-    if value.size > 1 or not first.is_atomic:
-        several = "FORG0006: the query is a condition, and several values are neither true nor false"
-        return Reply(error=several)
+    if not first.is_atomic:
+        return Reply(error="FORG0006: the query is a condition, and a map or function is neither true nor false")
+    if value.size > 1:
+        # As it is in the engine, which finds several values true where XQuery raises an error.
+        return Reply(holds=True)
     truth, text = _truth(first), first.string_value
     if truth is not None:
         return Reply(holds=truth)
@@ -126,8 +154,8 @@ def _condition(value: Any) -> Reply:
         return Reply(holds=text != "NaN" and float(text.replace("INF", "inf")) != 0)
     if kind in {"string", "untypedAtomic", "anyURI"}:
         return Reply(holds=bool(text))
-    reason = f"FORG0006: the query is a condition, and a result of the type xs:{kind} is neither true nor false"
-    return Reply(error=reason)
+    # A date exists, and text that is no date has no value.
+    return Reply(holds=True)
 
 
 def is_static(reason: str) -> bool:

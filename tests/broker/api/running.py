@@ -15,7 +15,7 @@ import uvloop
 
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
-from twigcast.broker.serving import Server, Service, listening_socket
+from twigcast.broker.serving import BrokerServer, Service, listening_socket
 from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import create_token, first_start
 
@@ -113,7 +113,7 @@ class RunningBroker:
         except BaseException as error:
             self._ready.set_exception(error)
             raise
-        self.server = Server(self.settings, self.service, self._set_ready)
+        self.server = BrokerServer(self.settings, self.service, self._set_ready)
         try:
             await self.server.serve(sockets=[listener])
         finally:

@@ -32,6 +32,7 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("POST", "/messages"): Scope.PUBLISH,
     ("GET", "/messages"): Scope.SUBSCRIBE,
     ("GET", "/messages/{seq}"): Scope.SUBSCRIBE,
+    ("GET", "/messages/{seq}/lifecycle"): Scope.SUBSCRIBE,
     ("GET", "/messages/{seq}/xml"): Scope.SUBSCRIBE,
     ("GET", "/rejected"): Scope.PUBLISH,
     ("GET", "/rejected/{rejected}"): Scope.PUBLISH,
@@ -45,6 +46,7 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("PUT", "/subscriptions/{key}"): Scope.SUBSCRIBE,
     ("PATCH", "/subscriptions/{key}"): Scope.SUBSCRIBE,
     ("DELETE", "/subscriptions/{key}"): Scope.SUBSCRIBE,
+    ("GET", "/subscriptions/{key}/window"): Scope.SUBSCRIBE,
     ("POST", "/subscriptions/{key}/pause"): Scope.SUBSCRIBE,
     ("POST", "/subscriptions/{key}/resume"): Scope.SUBSCRIBE,
     ("POST", "/subscriptions/{key}/seek"): Scope.SUBSCRIBE,
@@ -56,6 +58,7 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("GET", "/deliveries"): Scope.SUBSCRIBE,
     ("POST", "/deliveries/ack"): Scope.SUBSCRIBE,
     ("POST", "/deliveries/nack"): Scope.SUBSCRIBE,
+    ("POST", "/deliveries/extend"): Scope.SUBSCRIBE,
     ("POST", "/deliveries/tickets"): Scope.SUBSCRIBE,
     ("GET", "/deliveries/stream"): Scope.SUBSCRIBE,
     ("GET", "/dead-letters"): Scope.SUBSCRIBE,
@@ -85,8 +88,14 @@ SCOPES: dict[tuple[str, str], Scope | str | None] = {
     ("DELETE", "/sources/{name}"): Scope.ADMIN,
     ("POST", "/sources/{name}/pause"): Scope.ADMIN,
     ("POST", "/sources/{name}/resume"): Scope.ADMIN,
+    ("GET", "/tables"): None,
+    ("GET", "/tables/{name}"): None,
+    ("GET", "/tables/{name}/rows"): None,
+    ("PUT", "/tables/{name}"): Scope.ADMIN,
+    ("DELETE", "/tables/{name}"): Scope.ADMIN,
     ("GET", "/me"): None,
     ("GET", "/statistics"): None,
+    ("POST", "/tokens/{token}/rotate"): Scope.ADMIN,
     ("GET", "/tokens"): Scope.ADMIN,
     ("POST", "/tokens"): Scope.ADMIN,
     ("DELETE", "/tokens/{token}"): Scope.ADMIN,
@@ -109,6 +118,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/explain"): {"key": "mine", "xml": "<a/>"},
     ("POST", "/deliveries/ack"): {"subscriber": "mine", "up_to": "4000000000-1"},
     ("POST", "/deliveries/nack"): {"subscriber": "mine", "ids": ["1-1"]},
+    ("POST", "/deliveries/extend"): {"subscriber": "mine", "ids": ["1-1"], "seconds": 5},
     ("POST", "/deliveries/tickets"): {"subscriber": "mine"},
     ("POST", "/dead-letters/retry"): {"dead_letters": [1]},
     ("POST", "/dead-letters/delete"): {"dead_letters": [1]},
@@ -137,6 +147,9 @@ def ask(
     elif method == "POST" and path in {"/messages", "/subscriptions/import"}:
         more["content"] = b'{"xml": "<a/>"}\n'
         headers = {**headers, "Content-Type": "application/x-ndjson"}
+    if route == ("PUT", "/tables/{name}"):
+        more["content"] = b"key\nstolen\n"
+        headers = {**headers, "Content-Type": "text/csv"}
     if path.startswith("/deliveries") and method == "GET":
         more["params"] = {"subscriber": "mine"}
     return http.request(method, path, headers=headers, **more)

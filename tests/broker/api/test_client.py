@@ -19,6 +19,7 @@ from twigcast.broker.errors import (
     IdReused,
     Invalid,
     LimitReached,
+    Standby,
     TooLarge,
     TooMany,
     Unauthorized,
@@ -302,6 +303,31 @@ def test_what_may_not_be_repeated_is_not() -> None:
     with pytest.raises(Unreachable, match=r"http://broker\.example did not answer: refused"):
         client.subscribe("k", "/a")
     assert len(transport.requests) == 3, "what was not sent may be sent"
+
+
+STANDBY = {"code": "standby", "detail": "ask the other one", "status": 503, "active": "http://two.example"}
+
+
+def test_of_two_addresses_the_active_one_is_found_and_kept() -> None:
+    transport = Flaky(
+        httpx2.ConnectError("refused"),
+        httpx2.Response(503, json=STANDBY),
+        httpx2.Response(200, json={"count": 3}),
+        httpx2.Response(200, json={"count": 1}),
+    )
+    http = httpx2.Client(transport=transport)
+    client = Client("http://one.example, http://two.example/", "tc_x", retries=QUICK, http=http)
+    # A request to a standby was certainly not carried out: this one may not be repeated otherwise.
+    assert client.purge("k") == 3
+    assert client.purge("k") == 1
+    assert [request.url.host for request in transport.requests] == ["one.example", "two.example", *["one.example"] * 2]
+
+
+def test_a_single_standby_says_who_is_active() -> None:
+    client, _ = away(*[httpx2.Response(503, json=STANDBY)] * 3)
+    with pytest.raises(Standby) as refused:
+        client.purge("k")
+    assert refused.value.active == "http://two.example"
 
 
 def test_what_stands_in_between_is_told() -> None:

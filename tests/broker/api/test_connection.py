@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.seeds import printed_seed
-from twigcast.broker.api.stream import Connection, EventStream
+from twigcast.broker.api.stream import Connection, DeliverySource, EventStream
+from twigcast.broker.model import QueueState
 
 
 class Gate:
@@ -180,7 +181,8 @@ def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: boo
 
         shared: Any = around
         principal: Any = None
-        stream = EventStream(shared, principal, 1, None, automatic=True, bodies=True)
+        source = DeliverySource(shared, QueueState(1, 1, "k", 0), is_automatic=True)
+        stream = EventStream(shared, principal, source, bodies=True)
         answering = asyncio.create_task(stream({"type": "http"}, receive, send))
         for _ in range(5):
             await asyncio.sleep(0)

@@ -37,6 +37,7 @@ def test_a_consumer_is_described_by_what_waits_and_who_fetches(party_on_each_sto
     assert idle == {
         "subscriber": "k",
         "kind": "pull",
+        "queue": "ordered",
         "pending": 0,
         "oldest": None,
         "oldest_pending_seconds": None,
@@ -143,7 +144,22 @@ def test_seek_is_for_a_subscription_that_is_alone(party: Party) -> None:
     assert consumer(party, "k")["pending"] == 0
     party.subscribe("l", "/a", subscriber="k")
     party.problem("POST", "/consumers/k/seek", 409, "conflict", json={"now": True})
-    party.problem("POST", "/consumers/k/redrive", 409, "conflict")
+
+
+def test_what_was_skipped_can_be_pulled_again_once_it_is_redriven(party: Party) -> None:
+    party.subscribe("k", "/a")
+    party.subscribe("l", "/b", subscriber="k")
+    for xml in ("<a>0</a>", "<b>1</b>", "<a>2</a>"):
+        party.publish(xml)
+    assert party.ok("POST", "/consumers/k/skip", json={"count": 2}) == {"count": 2}
+    (rest,) = party.pull("k")
+    party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [rest["id"]]})
+    assert party.ok("POST", "/consumers/k/redrive") == {"count": 2}
+    assert party.ok("GET", "/dead-letters")["dead_letters"] == []
+    again = party.pull("k")
+    assert [item["xml"] for item in again] == ["<a>0</a>", "<b>1</b>"]
+    party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in again]})
+    assert consumer(party, "k")["pending"] == 0
 
 
 class Hook(BaseHTTPRequestHandler):

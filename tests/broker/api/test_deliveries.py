@@ -305,7 +305,7 @@ def test_a_ticket_opens_a_stream_of_its_subscriber_only(party: Party) -> None:
             {"subscriber": "k"},
         ):
             check_problem(http.get("/deliveries/stream", params=query), 401, "unauthorized")
-        check_problem(http.get("/deliveries", params={"subscriber": "k", "ticket": ticket}), 401, "unauthorized")
+        check_problem(http.get("/deliveries", params={"subscriber": "k", "ticket": ticket}), 422, "invalid")
     party.problem("POST", "/deliveries/tickets", 404, "not-found", json={"subscriber": "nope"})
 
 
@@ -465,6 +465,7 @@ def test_a_websocket_is_refused_with_a_problem(party: Party, broker: RunningBrok
         ("subscriber=nope", party.headers(), 404, "not-found"),
         ("subscriber=%00", party.headers(), 422, "invalid"),
         ("subscriber=k&after=x", party.headers(), 422, "invalid"),
+        ("subscriber=k&in_fligth=5", party.headers(), 422, "invalid"),
         ("subscriber=k", broker.party().headers(), 404, "not-found"),
     ]
     for query, headers, status, code in cases:

@@ -16,6 +16,7 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tests.broker.api.running import Party
+from twigcast.broker.model import Scope
 from twigcast.broker.protocol import HoldingHeads
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -185,6 +186,22 @@ def test_fields_without_end_behind_a_body_are_refused(party: Party, begin: str) 
                 pass
         assert not sends(connection, more * 200)
     party.publish("<a/>")
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(("before", "behind"), [("wrong", "right"), ("right", "wrong")])
+def test_fields_behind_a_body_are_none_of_the_head(party: Party, before: str, behind: str, is_whole: bool) -> None:
+    tokens = {"right": party.tokens[Scope.PUBLISH], "wrong": "tc_none"}
+    head = (
+        "POST /messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n"
+        f"Authorization: Bearer {tokens[before]}\r\n\r\n"
+    )
+    body = f"4\r\n<a/>\r\n0\r\nHost: evil.example\r\nAuthorization: Bearer {tokens[behind]}\r\n\r\n"
+    with connected(party) as connection:
+        for part in (head + body,) if is_whole else (head, body):
+            connection.sendall(part.encode())
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 201 " if before == "right" else b"HTTP/1.1 401 "), answer
 
 
 def test_bodies_in_many_parts_are_no_head(party: Party) -> None:

@@ -145,6 +145,7 @@ def test_a_store_that_cannot_be(start: Start, tmp_path: Path) -> None:
     [
         (["--set", "prot=1"], {}, "no setting 'prot'"),
         ([], {"TWIGCAST_PORT": "x"}, "'port' (TWIGCAST_PORT)"),
+        ([], {"TWIGCAST_PROT": "1"}, "no setting 'prot' (TWIGCAST_PROT); TWIGCAST_PORT may be meant"),
     ],
 )
 def test_settings_that_cannot_be_used(

@@ -220,6 +220,16 @@ def test_a_secret_is_never_shown(party: Party) -> None:
     assert all("very-secret" not in answer for answer in answers)
 
 
+def test_the_address_of_an_inner_name_is_told_to_operators_only(own_broker: Any) -> None:
+    broker: RunningBroker = own_broker(allow_private_urls=False)
+    body = {"key": "k", "query": "/a", "delivery": {"kind": "webhook", "url": "http://localhost/"}}
+    problem = broker.party().problem("POST", "/subscriptions", 422, "url-refused", json=body)
+    assert "localhost leads to no public address" in problem["detail"]
+    assert "address" not in problem
+    assert "127.0.0.1" not in str(problem)
+    assert broker.operator.post("/subscriptions", json=body).json()["address"] in ("127.0.0.1", "::1")
+
+
 def test_webhooks_into_the_own_network_are_refused(own_broker: Any) -> None:
     broker: RunningBroker = own_broker(allow_private_urls=False)
     party = broker.party()

@@ -17,7 +17,7 @@ import uvloop
 
 from twigcast.broker.config import load
 from twigcast.broker.model import Scope
-from twigcast.broker.serving import Server, Service, listening_socket, tune
+from twigcast.broker.serving import BrokerServer, Service, listening_socket, tune
 from twigcast.broker.store.store import open_store
 from twigcast.broker.tokens import create_token, first_start
 
@@ -46,9 +46,7 @@ class LoopWatch:
 
 
 async def serve(address: str) -> None:
-    settings = load(
-        {"store": address, "port": 0, "body_bytes_max": 8 << 20, "allow_private_urls": True, "log_level": "error"}
-    )
+    settings = load({"store": address, "port": 0, "allow_private_urls": True, "log_level": "error"})
     store = open_store(address)
     service = Service(settings, store)
     await service.start()
@@ -64,7 +62,7 @@ async def serve(address: str) -> None:
             threading.Thread(target=watch.report, daemon=True).start()
 
         beat = asyncio.create_task(watch.run())
-        await Server(settings, service, on_start).serve(sockets=[listener])
+        await BrokerServer(settings, service, on_start).serve(sockets=[listener])
         beat.cancel()
     await service.stop()
     store.close()

@@ -441,3 +441,11 @@ def test_no_command_takes_a_token_on_the_command_line(anybody: Shell) -> None:
         shown = anybody.out(*command.split(), "--help")
         assert "--token-file" in shown
         assert not re.search(r"--token\s", shown)
+
+
+@pytest.mark.parametrize("days", ["99999999", "1e308", "0", "nan"])
+def test_days_that_no_calendar_has_are_refused(tmp_path: Path, days: str) -> None:
+    nobody = Shell(tmp_path, {"TWIGCAST_URL": "http://127.0.0.1:1", "TWIGCAST_TOKEN": "tc_x"})
+    told = nobody.run("tenants", "tokens", "add", "feeder", "-s", "publish", "--days", days, status=2).stderr
+    assert "--days" in told
+    assert "Traceback" not in told

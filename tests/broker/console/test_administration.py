@@ -10,7 +10,7 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person
 from twigcast.broker.console.sources import LATELY_SECONDS, LOOKED_AT, lately
-from twigcast.broker.model import MessageSummary, Scope
+from twigcast.broker.model import MessageSummary, Scope, Source
 from twigcast.broker.sources.reports import PollReport
 from twigcast.errors import MalformedMessage
 
@@ -86,6 +86,43 @@ def test_sources_are_registered_paused_and_deleted(party: Party) -> None:
     assert store.source(party.tenant_id, "feed") is None
 
 
+def test_tables_are_stored_used_and_deleted(party: Party) -> None:
+    person = party.person
+    page = person.get("/console/tables")
+    assert "No tables yet" in page.words
+    page = person.submit(page.form("/console/tables/put"), name="counties", content="code,name\n1\n")
+    assert page.status == 422
+    assert "line 2: it has 1 values, for 2 columns" in page.words
+    content = "code,name\n06037,Los Angeles\n<b>,&\n"
+    page = person.submit(page.form("/console/tables/put"), name="counties", content=content)
+    assert "counties is stored, with 2 rows." in page.words
+    assert "Los Angeles" in person.get("/console/tables/one?name=counties").words
+    source = Source(0, party.tenant_id, "nws", "push")
+    party.broker.do(party.broker.broker.change(lambda t: t.put_source(source)))
+    page = person.get("/console/sources/one?name=nws")
+    page = person.submit(page.form("/console/sources/change"), lookups="[{")
+    assert page.status == 422
+    assert "look-ups: it is no JSON" in page.words
+    lookups = '[{"table": "counties", "key": "//code", "element": "county"}]'
+    page = person.submit(page.form("/console/sources/change"), lookups=lookups)
+    stored = party.broker.store.source(party.tenant_id, "nws")
+    assert stored is not None
+    assert stored.lookups[0]["table"] == "counties"
+    # Other changes leave the look-ups alone, and an empty field removes them.
+    page = person.get("/console/sources/one?name=nws")
+    page = person.submit(page.form("/console/sources/change"), doctype="refuse")
+    changed = party.broker.store.source(party.tenant_id, "nws")
+    assert changed is not None
+    assert (changed.lookups, changed.doctype) == (stored.lookups, "refuse")
+    page = person.get("/console/tables")
+    page = person.submit(page.form("/console/tables/delete"))
+    assert "the source 'nws' uses this table" in page.words
+    page = person.get("/console/sources/one?name=nws")
+    page = person.submit(page.form("/console/sources/change"), lookups="")
+    page = person.submit(person.get("/console/tables").form("/console/tables/delete"))
+    assert "counties is deleted." in page.words
+
+
 def test_a_source_shows_its_polls_and_takes_settings(party: Party) -> None:
     person = party.person
     page = person.get("/console/sources")
@@ -143,3 +180,58 @@ def test_who_may_not_administer_is_not_offered_it(new_party: Callable[..., Party
     assert not page.all("//form[contains(@action, 'sources')]")
     page = person.get("/")
     assert not page.all("//a[contains(@href, 'tokens') or contains(@href, 'tenants')]")
+
+
+def test_tokens_expire_are_narrowed_and_rotated(party: Party) -> None:
+    page = party.person.get("/console/tokens")
+    bounds = {"days": "90", "sources": "gauges\n\n  north  \n"}
+    form = page.form("/console/tokens/add")
+    page = party.person.submit(form, bounds, name="gauges' feeder", scope_publish="1")
+    assert "only as gauges, north" in page.words
+    assert "expires" in page.words
+    first = page.all("//div[contains(@class, 'note')]//pre")[0].text
+    (token,) = [one for one in party.broker.store.tokens(party.tenant_id) if one.name == "gauges' feeder"]
+    assert token.sources == frozenset({"gauges", "north"})
+    assert token.expires is not None
+    assert 89 < (token.expires - time.time()) / 86_400 < 91
+    csrf = page.all("//input[@name='csrf']/@value")[0]
+    page = party.person.send("/console/tokens/rotate", {"id": str(token.id), "csrf": csrf})
+    second = page.all("//div[contains(@class, 'note')]//pre")[0].text
+    assert second != first
+    assert second not in party.person.get("/console/tokens").text
+    form = page.form("/console/tokens/add")
+    assert party.person.submit(form, {"subscribers": "k"}, name="x", scope_publish="1").status == 422
+
+
+def test_a_source_that_publishes_by_itself_has_settings(party: Party) -> None:
+    source = Source(0, party.tenant_id, "s", "push")
+    party.broker.do(party.broker.broker.change(lambda transaction: transaction.put_source(source)))
+    page = party.person.get("/console/sources/one?name=s")
+    page = party.person.submit(page.form("/console/sources/change"), doctype="refuse")
+    assert "Changed." in page.words
+    changed = party.broker.store.source(party.tenant_id, "s")
+    assert changed is not None
+    assert changed.doctype == "refuse"
+
+
+def test_a_message_shows_what_became_of_it_and_what_it_was_to_whom(party: Party) -> None:
+    source = Source(0, party.tenant_id, "weather", "push")
+    party.broker.do(party.broker.broker.change(lambda transaction: transaction.put_source(source)))
+    page = party.person.get("/console/sources/one?name=weather")
+    party.person.submit(page.form("/console/sources/change"), profile="rss")
+    changed = party.broker.store.source(party.tenant_id, "weather")
+    assert changed is not None
+    assert changed.profile == "rss"
+    party.broker.subscribe("rising", "/item[title = 'Rising']", tenant_id=party.tenant_id, follow=True)
+    titles = ("Rising", "Falling")
+    bodies = [f"<item><guid>g</guid><title>{t}</title><pubDate>{t}</pubDate></item>".encode() for t in titles]
+    outcomes = party.broker.publish(*bodies, tenant_id=party.tenant_id, source="weather")
+    first, second = [one.seq for one in outcomes]
+    words = party.person.get(f"/console/messages/one?seq={second}&key=rising").words
+    for shown in ("rising left", f"{first}: first", f"{second}: update", "an earlier one of the same matter (left)"):
+        assert shown in words, shown
+    page = party.person.get("/console/sources/one?name=weather")
+    party.person.submit(page.form("/console/sources/change"), profile="none")
+    changed = party.broker.store.source(party.tenant_id, "weather")
+    assert changed is not None
+    assert changed.profile is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 
 import httpx2
 import pytest
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.broker.console.chromium import DESKTOP, PHONE, Watched, chromium
 from tests.broker.console.running import BrokerWithConsole
+from twigcast.broker.lookup_tables import LookupSettings, read_table, stored_form
 from twigcast.broker.model import Source, SubscriptionState
 from twigcast.broker.sources.reports import PollReport, Refusal
 
@@ -186,6 +188,8 @@ PAGES = [
     "/console/workbench?query=//area[" + LONG,
     "/console/sources",
     "/console/sources/one?name=" + LONG,
+    "/console/tables",
+    "/console/tables/one?name=" + LONG,
     "/console/dead-letters",
     "/console/dead-letters/one?id={letter}",
     "/console/rejected",
@@ -193,6 +197,7 @@ PAGES = [
     "/console/rejected/one?id={binary}",
     "/console/tokens",
     "/console/tenants",
+    "/docs",
 ]
 
 
@@ -263,6 +268,16 @@ def _long_things(broker: BrokerWithConsole) -> dict[str, int]:
         assert existing is not None
         broker.do(broker.broker.set_state(existing, SubscriptionState.SUSPENDED, LONG))
         feed = Source(0, 1, LONG, "atom", f"http://x.example/{LONG}", follow=[LONG], follow_hosts=[LONG])
+        table = read_table(f"{LONG},b\n{LONG},{LONG}\n".encode(), "csv")
+        broker.do(
+            broker.broker.change(
+                lambda transaction: transaction.put_lookup_table(
+                    1, LONG, table, stored_form(table), at=1.0, tables_max=9
+                )
+            )
+        )
+        lookup = {"table": LONG, "key": f"//{LONG}", "element": "row"}
+        feed = replace(feed, lookups=[asdict(LookupSettings.of(lookup))])
         source = broker.do(broker.broker.change(lambda transaction: transaction.put_source(feed)))
         report = PollReport(1.0, took=3, refused=[Refusal(LONG, LONG, 1, 2)], refused_count=30, warnings=[LONG])
         report.skipped[LONG] = 7

@@ -58,6 +58,6 @@ async def test_b07_kill_nine_between_attempts(address: str) -> None:
     for got in taken:
         if got.body in first:
             assert got.headers["twigcast-redelivered"] == "true", "a double is marked"
-            assert got.headers["twigcast-delivery"] == first[got.body].headers["twigcast-delivery"]
+            assert got.headers["webhook-id"] == first[got.body].headers["webhook-id"]
         first.setdefault(got.body, got)
     assert list(first) == [f"<a>{number}</a>".encode() for number in range(MESSAGES)]

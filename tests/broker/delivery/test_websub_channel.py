@@ -8,7 +8,7 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
@@ -265,6 +265,29 @@ async def test_mistakes_are_told_in_plain_text(broker: Broker) -> None:
             assert answer.headers["content-type"].startswith("text/plain")
             assert reason in answer.text
         assert s.callback.server.got == []
+
+
+async def test_names_are_resolved_only_for_topics_and_inner_addresses_are_not_told(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anyone may ask the hub: it must not map the network that it is in."""
+    resolved: list[str] = []
+
+    async def resolver(host: str, port: int) -> list[str]:
+        resolved.append(host)
+        return ["10.1.2.3"]
+
+    policy = UrlPolicy.of(permitted=["127.0.0.1"])
+    async with scene(broker, quick(policy=replace(policy, resolver=resolver))) as s:
+        form = {"hub.mode": "subscribe", "hub.topic": f"{BASE}/feeds/none", "hub.callback": "http://inner.example/"}
+        assert (await s.client.post("/websub", data=form)).status_code == 404
+        assert resolved == []
+        with caplog.at_level("INFO", "twigcast.broker.delivery.addresses"):
+            answer = await s.client.post("/websub", data={**form, "hub.topic": s.topic})
+        assert (answer.status_code, resolved) == (400, ["inner.example"])
+        assert "inner.example leads to no public address" in answer.text
+        assert "10.1.2.3" not in answer.text
+        assert "10.1.2.3" in caplog.text, "its operator finds it in the log"
 
 
 async def test_what_is_no_form_is_refused(broker: Broker) -> None:

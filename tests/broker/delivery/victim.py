@@ -10,21 +10,10 @@ import sys
 from dataclasses import replace
 
 from tests.broker.delivery.pushing import TENANT, quick, subscribe
+from tests.broker.hub.hubs import reopened
 from twigcast.broker.broker import Broker
-from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
 from twigcast.broker.outbound import OutboundServices
-from twigcast.broker.store.store import Store, open_store
-
-
-async def reopened(address: str) -> Store:
-    """The store of a killed broker. A server may take a moment to notice the death."""
-    for _ in range(200):
-        try:
-            return open_store(address)
-        except StoreInUse:
-            await asyncio.sleep(0.02)
-    return open_store(address)
 
 
 async def main(address: str, url: str, messages: int) -> None:

@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar, cast
 
 from twigcast.broker.broker import Broker
+from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import (
     Accepted,
     NewSubscription,
@@ -18,7 +19,7 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, open_store
 
 TENANT = 1
 T = TypeVar("T")
@@ -99,9 +100,19 @@ async def drain(broker: Broker, queue_id: int) -> list[QueuedDelivery]:
 async def heard(broker: Broker, queue_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
     """The first deliveries that a listener gets; those that come in the same group included."""
     results: list[QueuedDelivery] = []
-    async with aclosing(broker.read_queue(queue_id, after)) as groups:  # type: ignore[type-var]
+    async with aclosing(broker.read_queue(queue_id, after)) as groups:
         async for group in groups:
             results += group
             if len(results) >= count:
                 break
     return results
+
+
+async def reopened(address: str) -> Store:
+    """The store of a killed broker. A server may take a moment to notice the death."""
+    for _ in range(200):
+        try:
+            return open_store(address)
+        except StoreInUse:
+            await asyncio.sleep(0.02)
+    return open_store(address)

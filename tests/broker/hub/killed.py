@@ -19,6 +19,9 @@ from twigcast.broker.options import HubOptions
 from twigcast.broker.store.store import open_store
 
 QUERIES = {"even": "/m[@n mod 2 = 0]", "all": "/m", "third": "for $m in /m[@n mod 3 = 0] return <t>{ $m/x }</t>"}
+COSTLY = "/m[count(p[count(preceding-sibling::p) + count(following-sibling::p) > 1000]) > 0]"
+"""A query that no message matches and that takes up to milliseconds: many a kill comes while messages are evaluated."""
+
 PUBLISHERS = 8
 
 

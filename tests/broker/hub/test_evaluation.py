@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
+from tests.broker.hub.hubs import TENANT, drain, publish, publish_any, run, running, subscribe
 from tests.seeds import printed_seed
+from twigcast._core import yielded_seconds
 from twigcast.broker.broker import Broker
-from twigcast.broker.errors import Stopping, TooMany
-from twigcast.broker.hub.population import Evaluation, TenantPopulation
+from twigcast.broker.errors import IdReused, Stopping, TooMany
+from twigcast.broker.hub import sequencer
+from twigcast.broker.hub.population import Evaluation, RegisteredSubscription, TenantPopulation
 from twigcast.broker.hub.tenant_threads import LONG_SECONDS, TenantThreads
 from twigcast.broker.model import Accepted, StoredSubscription, Submission, SubscriptionState
 from twigcast.broker.store.store import Store
+from twigcast.limits import Limits
 
 
 def another_tenant(store: Store, name: str = "other") -> int:
@@ -40,13 +49,13 @@ def hold(monkeypatch: pytest.MonkeyPatch) -> Held:
     evaluate = TenantPopulation.evaluate
 
     def waiting(
-        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float
+        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float, **more: Any
     ) -> list[Evaluation]:
         for body in bodies:
             if body in held:
                 held.waiting.add(body)
                 assert held[body].wait(30)
-        return evaluate(self, bodies, sources, received)
+        return evaluate(self, bodies, sources, received, **more)
 
     monkeypatch.setattr(TenantPopulation, "evaluate", waiting)
     return held
@@ -77,6 +86,41 @@ def test_another_tenant_publishes_subscribes_and_acknowledges_beside_a_long_eval
             assert not held.done()
             hold[b"<long/>"].set()
             assert (await held)[0].seq == 21
+
+    run(play())
+
+
+def test_a_repeated_message_is_not_evaluated_and_one_that_only_seemed_so_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequencer, "LOOKED_UP_SECONDS", 0.0)
+    evaluated: list[bytes] = []
+    evaluate = TenantPopulation.evaluate
+
+    def counted(
+        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float, **more: Any
+    ) -> list[Evaluation]:
+        evaluated.extend(bodies)
+        return evaluate(self, bodies, sources, received, **more)
+
+    monkeypatch.setattr(TenantPopulation, "evaluate", counted)
+
+    async def play() -> None:
+        async with running(store) as broker:
+            await subscribe(broker, "k", "/a")
+            (first,) = await publish(broker, "<a/>", message_id="m")
+            (again,) = await publish(broker, "<a/>", message_id="m")
+            assert again == replace(first, duplicate=True)
+            (reused,) = await publish_any(broker, Submission(TENANT, b"<a>2</a>", message_id="m"))
+            assert isinstance(reused, IdReused)
+            assert evaluated == [b"<a/>"]
+            # As if the message of this id had expired after it was looked up.
+            broker._sequencer._accepted_before = lambda asked: {
+                (s.tenant_id, s.source, s.message_id or "") for s in asked
+            }
+            (new,) = await publish(broker, "<a>3</a>", message_id="n")
+            assert (new.matches, new.duplicate) == (1, False)
+            assert evaluated == [b"<a/>", b"<a>3</a>"]
 
     run(play())
 
@@ -135,7 +179,7 @@ def test_random_delays_of_evaluation_change_neither_order_nor_answers(
     evaluate = TenantPopulation.evaluate
 
     def delayed(
-        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float
+        self: TenantPopulation, bodies: Sequence[bytes], sources: Sequence[str], received: float, **more: Any
     ) -> list[Evaluation]:
         before, after = (delays.choice([0.0, 0.0, 0.002]) for _ in range(2))
         time.sleep(before)
@@ -265,9 +309,131 @@ def test_tenants_with_long_steps_leave_a_thread_to_the_others() -> None:
         waits.append(time.perf_counter() - begun)
     over.set()
     threads.stop()
-    assert sorted(waits)[len(waits) // 2] < LONG_SECONDS
+    assert sorted(waits)[len(waits) // 2] < 0.01
     # Those that take long have their turns, too.
     assert {long_done.count(tenant) for tenant in (1, 2, 3)} != {1}
+
+
+def burn() -> None:
+    until = time.thread_time() + 2 * LONG_SECONDS
+    while time.thread_time() < until:
+        pass
+
+
+def test_long_steps_have_threads_that_yield_and_cheap_ones_between_them_do_not_change_that() -> None:
+    threads = TenantThreads(2, "tests")
+    where: dict[int, list[bool]] = {1: [], 2: []}
+    over = threading.Semaphore(0)
+
+    def step(tenant: int, is_long: bool) -> bool:
+        where[tenant].append(threads.is_yielding)
+        if is_long:
+            burn()
+        over.release()
+        return False
+
+    for is_long in (True, False, True, False):
+        threads.submit(1, partial(step, 1, is_long))
+        threads.submit(2, partial(step, 2, False))
+        for _ in range(2):
+            assert over.acquire(timeout=10)
+        # A step is over a moment before its tenant is known as one with long steps.
+        while threads._running:
+            pass
+    threads.stop()
+    assert where == {1: [False, True, True, True], 2: [False] * 4}
+
+
+def test_what_counts_of_a_step_is_what_it_says() -> None:
+    threads = TenantThreads(2, "tests")
+    where: dict[int, list[bool]] = {1: [], 2: []}
+    over = threading.Semaphore(0)
+
+    def step(tenant: int, counted: float) -> bool:
+        where[tenant].append(threads.is_yielding)
+        burn()
+        threads.count(counted)
+        over.release()
+        return False
+
+    for _ in range(3):
+        threads.submit(1, partial(step, 1, 0.0))
+        threads.submit(2, partial(step, 2, 2 * LONG_SECONDS))
+        for _ in range(2):
+            assert over.acquire(timeout=10)
+        while threads._running:
+            pass
+    threads.stop()
+    assert where == {1: [False] * 3, 2: [False, True, True]}
+
+
+def costly() -> tuple[TenantPopulation, bytes]:
+    """Returns a population and a message that take some milliseconds."""
+    population = TenantPopulation(Limits())
+    queries = [f"//a[following-sibling::a[position() mod {n + 3} = 0]/@none]" for n in range(20)]
+    members = [
+        RegisteredSubscription(n + 1, 1, 1, f"k{n}", query, {}, "xpath", False) for n, query in enumerate(queries)
+    ]
+    assert population.add(members) == []
+    return population, b"<r>" + b"<a/>" * 2_000 + b"</r>"
+
+
+def test_what_yields_has_the_same_answer_and_its_time_is_known() -> None:
+    population, message = costly()
+    body = [message, b"<r><a/><a none='1'/></r>", b"<r>"]
+    before = yielded_seconds()
+    (_, small, malformed) = population.evaluate(body, ["s"] * 3, 1.0, yields=True)
+    assert (small.numbers, malformed.error is None) == (population.evaluate(body, ["s"] * 3, 1.0)[1].numbers, False)
+    if sys.platform == "linux":
+        assert yielded_seconds() > before
+        # Its time counts as that of the thread that asked, but not of others.
+        others: list[float] = []
+        thread = threading.Thread(target=lambda: others.append(yielded_seconds()))
+        thread.start()
+        thread.join()
+        assert others == [0.0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a niceness of their own on Linux only")
+def test_a_thread_that_yields_has_a_higher_niceness_and_the_one_that_asks_has_not() -> None:
+    population, message = costly()
+    over = threading.Event()
+    niceness: set[tuple[bool, int]] = set()
+
+    def look() -> None:
+        while not over.is_set():
+            for task in Path("/proc/self/task").iterdir():
+                try:
+                    name, number = (task / "comm").read_text().strip(), int(task.name)
+                    niceness.add((name == "twigcast-yields", os.getpriority(os.PRIO_PROCESS, number)))
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    until = time.monotonic() + 10
+    while len(niceness) < 2 and time.monotonic() < until:
+        population.evaluate([message], ["s"], 1.0, yields=True)
+    over.set()
+    thread.join()
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    # One that has just begun may have been seen before it had its niceness.
+    assert {(False, mine), (True, mine + 5)} <= niceness <= {(False, mine), (True, mine + 5), (True, mine)}
+
+
+def test_steps_that_are_long_are_all_done_when_the_threads_end() -> None:
+    threads = TenantThreads(2, "tests")
+    done: list[int] = []
+
+    def step(number: int) -> bool:
+        burn()
+        done.append(number)
+        return False
+
+    for number in range(6):
+        threads.submit(number % 2, partial(step, number))
+    threads.stop()
+    assert sorted(done) == list(range(6))
 
 
 def test_the_result_of_work_is_passed_on_and_so_is_its_error() -> None:

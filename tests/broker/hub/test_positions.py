@@ -110,7 +110,7 @@ def test_a_reader_goes_on_from_where_its_subscription_begins_anew(store: Store) 
             changed = asyncio.Event()
 
             async def read() -> None:
-                async with aclosing(broker.read_queue(mine.queue_id)) as groups:  # type: ignore[type-var]
+                async with aclosing(broker.read_queue(mine.queue_id)) as groups:
                     async for group in groups:
                         if not group:
                             seen.append([])

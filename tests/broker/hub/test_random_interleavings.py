@@ -36,7 +36,7 @@ from twigcast.broker.model import (
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.store import Store
 
-SEEDS = range(int(os.environ.get("TWIGCAST_MODEL_SEEDS", "3")))
+SEEDS = range(int(os.environ.get("TWIGCAST_TEST_MODEL_SEEDS", "3")))
 STEPS = 90
 
 OPTIONS = HubOptions(

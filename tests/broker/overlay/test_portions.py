@@ -47,3 +47,33 @@ def test_a_broker_that_was_away_gets_all_in_portions(new_store: NewStore, monkey
                 assert most < 500_000
 
     run(work())
+
+
+def test_what_is_missing_comes_before_what_is_published_meanwhile(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "PORTION_BYTES", 20_000)
+    stores = [new_store(name) for name in "ab"]
+    text = "x" * 1_000
+
+    async def work() -> list[int]:
+        async with part(stores[0], "a", node_class=BrokerNode) as a:
+            async with part(stores[1], "b", a.target, node_class=BrokerNode) as b:
+                queue = (await subscribe(b.broker, "all", "//item")).queue_id
+                await until(lambda: not b.overlay._inside.interests.wide_scopes and len(a.node.links) == 1)
+                root = a.node.address
+                await until(lambda: root in b.node.streams and b.node.streams[root].is_confirmed)
+                await publish(a.broker, f"<feed><item n='0'/>{text}</feed>")
+                await until(lambda: b.node.streams[root].stored == 1)
+            for number in range(1, 200):
+                await publish(a.broker, f"<feed><item n='{number}'/>{text}</feed>")
+            async with part(stores[1], "b", a.target, node_class=BrokerNode) as b:
+                await until(lambda: root in b.node.streams and b.node.streams[root].is_confirmed)
+                for number in range(200, 250):
+                    await publish(a.broker, f"<feed><item n='{number}'/>{text}</feed>")
+                await until(lambda: b.node.streams[root].stored == 250)
+                deliveries = await drain(b.broker, queue)
+                assert b.overlay._inside.receiver.counts.overtaken == 0
+                return [int(delivery.message.xml.split(b"'")[1]) for delivery in deliveries]
+
+    assert run(work()) == list(range(250))

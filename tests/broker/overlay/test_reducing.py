@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from contextlib import AbstractAsyncContextManager
 
@@ -13,11 +12,12 @@ from lxml import etree
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
+from tests.seeds import seed_or
 from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.store.store import Store
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
+SEED = seed_or(20261128)
 REDUCED = QUERIES[:8]
 """Those that allow a projection, of one kind."""
 

@@ -17,7 +17,7 @@ from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.live import LiveQueues, QueueCursor
 
 LANE = 7
-SEEDS = int(os.environ.get("TWIGCAST_LANE_SEEDS", "150"))
+SEEDS = int(os.environ.get("TWIGCAST_TEST_LANE_SEEDS", "150"))
 
 
 @dataclass

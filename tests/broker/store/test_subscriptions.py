@@ -276,7 +276,9 @@ class TestDeadLetters:
 
     @staticmethod
     def dead_letter(store: Store, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
-        (one,) = subscribe(store, "one")
+        webhook = DeliverySettings("webhook", url="https://example.org/in")
+        (one,) = add(store, NewSubscription(1, "one", "//a", delivery=webhook))
+        assert isinstance(one, StoredSubscription)
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)
         pending = store.pending(one.queue_id, limit=2, bytes_max=999)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-FACTOR = float(os.environ.get("TWIGCAST_OVERLAY_SEEDS", "1"))
+FACTOR = float(os.environ.get("TWIGCAST_TEST_OVERLAY_SEEDS", "1"))
 """Times the usual number of seeds: below 1 for a quick look, 100 for a night. The usual number takes a test about 20
 seconds on two cores."""
 

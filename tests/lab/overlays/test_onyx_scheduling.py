@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.seeds import seed_or
 from twigcast import SubscriptionSet
 from twigcast.answers import Deliveries
 from twigcast.lab.overlays.onyx.scheduling import (
@@ -24,8 +25,8 @@ from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
 from twigcast.overlay.onyx.messages import EVERYWHERE, RoutingDelta
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "300"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "300"))
 
 
 def _succeeding(succeeds: bool) -> Callable[[Sequence[object]], object]:

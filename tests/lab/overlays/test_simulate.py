@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import get_type_hints
 
@@ -12,11 +13,13 @@ from lxml import etree
 from typer.testing import CliRunner
 
 from twigcast.cli import app
-from twigcast.lab.overlays import simulate
+from twigcast.lab.overlays.chord.simulate import simulate as simulate_chord
+from twigcast.lab.overlays.codd.simulate import simulate as simulate_codd
 from twigcast.lab.overlays.counters import gini, shares, top_share
 from twigcast.lab.overlays.draw import draw_load, draw_ring, draw_tree
+from twigcast.lab.overlays.onyx.simulate import simulate as simulate_onyx
 from twigcast.lab.overlays.options import PROTOCOLS, ChordOptions, CoddOptions, OnyxOptions
-from twigcast.lab.overlays.simulate import simulate_chord, simulate_codd, simulate_onyx
+from twigcast.lab.overlays.simulations import Report
 from twigcast.overlay.errors import ImpossibleSetting
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,9 +45,8 @@ def test_chord_simulation_finds_what_it_should() -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_each_protocol_has_a_simulation_for_its_options(name: str) -> None:
-    protocol = PROTOCOLS[name]
-    simulation = getattr(simulate, protocol.simulation)
-    assert get_type_hints(simulation) == {"options": protocol.options, "return": simulate.Report}
+    simulation = import_module(f"twigcast.lab.overlays.{name}.simulate").simulate
+    assert get_type_hints(simulation) == {"options": PROTOCOLS[name].options, "return": Report}
 
 
 def test_virtual_nodes_and_levels_do_not_change_what_is_found() -> None:

@@ -10,12 +10,12 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lxml import etree
 
 from tests.canonical import expanded
+from tests.integration.test_flwr_cases import rows
 from twigcast import SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.lab.reference.language import OutsideFragment
@@ -110,11 +110,11 @@ def test_shared_cases(shared_data: Path) -> None:
 def test_real_messages(shared_data: Path, family: str) -> None:
     """The subscriptions of a family that are in the subset, all at once."""
     folder = shared_data / "real"
-    rows = [row for row in _rows(folder / f"{family}.subscriptions.jsonl") if row["kind"] == "flwr"]
+    subscriptions = [row for row in rows(folder / f"{family}.subscriptions.jsonl") if row["kind"] == "flwr"]
     paths = [path for path in sorted((folder / family).glob("*.xml")) if path.stat().st_size < BYTES_MAX]
     messages = [path.read_bytes() for path in paths[:MESSAGES_PER_FAMILY]]
-    queries = {row["key"]: row["query"] for row in rows}
-    taken, _ = agree(queries, messages, {row["key"]: row["namespaces"] for row in rows})
+    queries = {row["key"]: row["query"] for row in subscriptions}
+    taken, _ = agree(queries, messages, {row["key"]: row["namespaces"] for row in subscriptions})
     assert taken > 0
 
 
@@ -124,9 +124,5 @@ def _cases(shared_data: Path) -> Iterator[tuple[str, bytes]]:
             case = json.loads(line)
             yield case["query"], case["doc"].encode()
     folder = shared_data / "usecases"
-    for case in _rows(folder / "examples.jsonl"):
+    for case in rows(folder / "examples.jsonl"):
         yield case["query"], (folder / case["doc_file"]).read_bytes()
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

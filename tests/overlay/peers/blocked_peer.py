@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from twigcast.cli import main
-from twigcast.overlay.onyx.network.link import Link
 from twigcast.overlay.onyx.network.tls import Certificates, host_and_port
 from twigcast.peers import driver, process
 from twigcast.peers.addresses import address_of
@@ -24,10 +23,9 @@ class BlockedDriver(driver.PeerDriver):
         if to not in BLOCKED:
             super()._send(to, message)
 
-    def arrived(self, link: Link, message: Any) -> None:
-        """Passes a message to the node, unless it is from one of these peers."""
-        if self._addresses.get(link.identity) not in BLOCKED:
-            super().arrived(link, message)
+    def _receive(self, sender: int, message: Any) -> None:
+        if sender not in BLOCKED:
+            super()._receive(sender, message)
 
 
 class BlockedProcess(process.PeerProcess):

@@ -17,9 +17,9 @@ from tests.overlay.onyx.network.processes import free_ports, wait
 
 __all__ = ["PROCESSES", "PeerProcess", "cut", "end", "free_ports", "mend", "wait"]
 
-PROCESSES = int(os.environ.get("TWIGCAST_OVERLAY_PROCESSES", "10"))
+PROCESSES = int(os.environ.get("TWIGCAST_TEST_OVERLAY_PROCESSES", "10"))
 """Peers of a network."""
-PATIENCE = os.environ.get("TWIGCAST_OVERLAY_PATIENCE", "2")
+PATIENCE = os.environ.get("TWIGCAST_TEST_OVERLAY_PATIENCE", "2")
 """Factor of all times of the protocols: more on a machine that is busy."""
 
 

@@ -13,11 +13,11 @@ from tests.lab.overlays.codd.test_codd_seeds import run_twigs
 from tests.overlay.overlay_population import random_messages
 from twigcast.errors import MalformedMessage
 from twigcast.lab.overlays.journal import Fate, Journal, text_of
-from twigcast.overlay.chord.messages import Publication, RecExpand
+from twigcast.overlay.chord.messages import PathMatch, Publication, RecExpand
 from twigcast.overlay.codd.engine import Item
 from twigcast.overlay.codd.messages import Forward
 from twigcast.overlay.core import LinkMessage
-from twigcast.overlay.documents import Document, split_document
+from twigcast.overlay.documents import Document, read_document, split_document
 from twigcast.overlay.errors import FrameError
 from twigcast.peers.codec import MessageCodec
 from twigcast.peers.kinds import CHORD_KINDS, CODD_KINDS, chord_codec, codd_codec
@@ -77,7 +77,9 @@ def test_the_messages_of_trees() -> None:
 
 
 def expansion(document: Document) -> RecExpand:
-    return RecExpand("start", Publication(document.name, 3, 1 << 60, True, document), -1, (), ticket=(1 << 64) - 1)
+    return RecExpand(
+        "start", Publication(document.name, 3, 1 << 60, True, document), (PathMatch(-1, ()),), ticket=(1 << 64) - 1
+    )
 
 
 def test_fragments_of_documents() -> None:
@@ -86,6 +88,36 @@ def test_fragments_of_documents() -> None:
         for piece in split_document(document, 500):
             got = codec.decode(codec.encode(expansion(piece)))
             assert contents(got) == contents(expansion(piece))
+
+
+def test_a_text_goes_over_a_link_once_as_long_as_it_is_remembered() -> None:
+    sender, receiver = chord_codec(), chord_codec()
+    documents = [document for document in random_messages(8, 150) if document.size_bytes > 200][:17]
+
+    def length(document: Document) -> int:
+        data = sender.encode(expansion(document))
+        assert contents(receiver.decode(data)) == contents(expansion(document))
+        return len(data)
+
+    assert all(length(document) > document.size_bytes for document in documents)
+    # The first one has been forgotten by both ends, and takes the place of the second one.
+    assert [length(document) > document.size_bytes for document in (documents[16], documents[0], documents[1])] == [
+        False,
+        True,
+        True,
+    ]
+    same = read_document(documents[1].name, documents[1].source)
+    assert length(same) < 150
+    other = read_document("another name", documents[1].source)
+    assert length(other) > other.size_bytes
+
+
+def test_a_text_that_never_came_is_refused() -> None:
+    sender = chord_codec()
+    document = random_messages(9, 1)[0]
+    sender.encode(expansion(document))
+    with pytest.raises(FrameError, match="text 1 before the last one is named, and 0 are known"):
+        chord_codec().decode(sender.encode(expansion(document)))
 
 
 def test_damaged_messages_are_refused_and_nothing_else_happens() -> None:

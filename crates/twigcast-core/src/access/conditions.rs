@@ -8,13 +8,16 @@ use rustc_hash::FxHasher;
 
 use super::expr_hash::{hash_expr, hash_step};
 use super::prefixes::PrefixIndex;
+use super::regions::RegionIndex;
 use super::substrings::SubstringIndex;
 use crate::ids::{ConditionId, OperandId, StructuralConditionId};
-use crate::plan::{Condition, NumberRange, Operand, Relation, ValueTest};
+use crate::plan::{Condition, NeededChild, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
 use crate::twig::conditions::StructuralConditions;
 use crate::util::chunked::Chunked;
 use crate::util::cow_map::CowHashTable;
+use crate::util::places::Bounds;
+use crate::vocabulary::Name;
 
 /// The uses that are assumed of an operand in addition to those that are counted. Without them, the first value that a query
 /// asks for would be taken for the only one, and so for common.
@@ -22,6 +25,8 @@ const PRIOR_USES: f32 = 20.0;
 /// The part of these uses that is assumed of each value. It is small, so that a value which few queries ask for is taken for
 /// rare, and an operand of which little is known is tried.
 const PRIOR_OF_NEW: f32 = 0.1;
+/// The most kinds of elements of which it is known which operands need them.
+const NEEDED_MAX: usize = 64;
 
 /// A condition, with the numbers of those that it is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,8 +116,29 @@ pub struct SharedOperand {
     /// How many times queries ask for these.
     asked: u32,
     users: Users,
+    /// The text that it needs so as to have a value.
+    pub needed: Option<NeededText>,
     prefixes: Arc<PrefixIndex>,
     substrings: Arc<SubstringIndex>,
+    regions: Arc<RegionIndex>,
+}
+
+/// Elements below one, a part of which operands need: `fact[@concept = 'X']`, for all texts that stand there for `X`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NeededElements {
+    /// The names of the elements that lead there, each a child of the one before.
+    pub path: Vec<Name>,
+    /// The part of these that is compared.
+    pub key: Operand,
+}
+
+/// A text without which an operand has no value, nor a number.
+#[derive(Clone, Copy, Debug)]
+pub struct NeededText {
+    /// The elements where it has to be, by number.
+    pub elements: u32,
+    /// Its hash.
+    pub hash: u64,
 }
 
 /// All operands and conditions in use.
@@ -125,6 +151,8 @@ pub struct SharedConditions {
     operands: Vec<Option<Arc<SharedOperand>>>,
     free_operands: Vec<OperandId>,
     operand_ids: CowHashTable<OperandId>,
+    /// What operands need, by number. A few kinds, which stay.
+    needed: Vec<NeededElements>,
     /// The query whose conditions are acquired or released.
     user: u32,
     /// The distinct structural conditions, of triggers too.
@@ -207,6 +235,7 @@ impl SharedConditions {
             match &test.relation {
                 Relation::StartsWith(prefix) => Arc::make_mut(&mut shared.prefixes).insert(prefix, id),
                 Relation::Contains(_) => Arc::make_mut(&mut shared.substrings).insert(id),
+                Relation::Region(question) => Arc::make_mut(&mut shared.regions).insert(id, question.boxes()),
                 _ => {}
             }
         }
@@ -343,6 +372,7 @@ impl SharedConditions {
                 Arc::make_mut(&mut shared.prefixes).remove(&prefix)
             }
             Some(SharedCondition::Test(_, Relation::Contains(_))) => Arc::make_mut(&mut shared.substrings).remove(id),
+            Some(SharedCondition::Test(_, Relation::Region(_))) => Arc::make_mut(&mut shared.regions).remove(id),
             _ => {}
         }
         shared.uses -= 1;
@@ -370,13 +400,16 @@ impl SharedConditions {
             }
             return id;
         }
+        let needed = self.needed_text(operand);
         let shared = Arc::new(SharedOperand {
             operand: operand.clone(),
             uses: 1,
             asked: 0,
             users: Users::NONE,
+            needed,
             prefixes: Arc::default(),
             substrings: Arc::default(),
+            regions: Arc::default(),
         });
         let id = match self.free_operands.pop() {
             Some(id) => {
@@ -394,6 +427,27 @@ impl SharedConditions {
         };
         operand_ids.insert_unique(hash, id, rehash);
         id
+    }
+
+    /// Returns the text that an operand needs, if it needs one of a kind that is known, or of a new one of the first few.
+    fn needed_text(&mut self, operand: &Operand) -> Option<NeededText> {
+        let NeededChild { path, key, text } = operand.needed_child()?;
+        let wanted = NeededElements { path, key };
+        let elements = match self.needed.iter().position(|known| *known == wanted) {
+            Some(position) => position,
+            None if self.needed.len() < NEEDED_MAX => {
+                self.needed.push(wanted);
+                self.needed.len() - 1
+            }
+            None => return None,
+        };
+        Some(NeededText { elements: elements as u32, hash: hash_needed(text) })
+    }
+
+    /// Returns where operands need texts of a kind.
+    #[inline]
+    pub fn needed_elements(&self, number: u32) -> Option<&NeededElements> {
+        self.needed.get(number as usize)
     }
 
     fn operand_id(&self, hash: u64, operand: &Operand) -> Option<OperandId> {
@@ -478,6 +532,13 @@ impl SharedConditions {
         }
     }
 
+    /// Appends the tests for regions whose boxes meet one of those of a place of an operand.
+    pub fn append_regions(&self, operand: OperandId, boxes: &[Bounds], tests: &mut Vec<ConditionId>) {
+        if let Some(shared) = self.operand(operand) {
+            shared.regions.append_of(boxes, tests);
+        }
+    }
+
     /// Returns in what part of all messages an operand is expected to equal a text: as often as queries ask for it.
     pub fn frequency(&self, operand: &Operand, text: &str) -> f32 {
         let operand = self.operand_id(hash_operand(operand), operand);
@@ -503,14 +564,19 @@ impl SharedConditions {
             SharedCondition::All(operands)
             | SharedCondition::Any(operands)
             | SharedCondition::OneOf(_, _, operands) => size_of_val(&**operands),
-            SharedCondition::Test(_, Relation::Equals(text) | Relation::Differs(text)) => text.len(),
+            SharedCondition::Test(_, Relation::Equals(text)) => text.len(),
+            SharedCondition::Test(_, Relation::Differs(texts) | Relation::NoneEquals(texts)) => {
+                texts.iter().map(|text| size_of_val(text) + text.len()).sum()
+            }
             SharedCondition::Test(_, Relation::StartsWith(text) | Relation::Contains(text)) => text.len(),
+            SharedCondition::Test(_, Relation::Region(question)) => question.bytes(),
             SharedCondition::Expr(_) => size_of::<Expr>(),
             SharedCondition::Position(_) => size_of::<Step>(),
             _ => 0,
         });
         let operands = self.operands.iter().flatten();
-        let finders = operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes());
+        let finders =
+            operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes() + shared.regions.bytes());
         texts.sum::<usize>()
             + finders.sum::<usize>()
             + self.conditions.bytes()
@@ -545,7 +611,7 @@ impl SharedCondition {
         match self {
             Self::Named(_) | Self::IsRoot => 0,
             Self::Test(_, Relation::Contains(_)) => 3,
-            Self::Test(_, Relation::Matches(_)) => 4,
+            Self::Test(_, Relation::Matches(_) | Relation::Region(_)) => 4,
             Self::Test(..) => 1,
             Self::Above(..) | Self::AtDocument(_) | Self::Structure(_) => 2,
             Self::OneOf(_, TextMatch::Equal, _) => 2,
@@ -555,6 +621,14 @@ impl SharedCondition {
             Self::Expr(_) => 6,
         }
     }
+}
+
+/// Returns the hash of a [`NeededText`].
+#[inline]
+pub fn hash_needed(text: &str) -> u64 {
+    let mut state = FxHasher::default();
+    text.hash(&mut state);
+    finished(state)
 }
 
 fn hash_of(conditions: &ConditionEntries, id: ConditionId) -> u64 {
@@ -582,7 +656,8 @@ fn hash_test(operand: OperandId, relation: &Relation) -> u64 {
     let mut state = FxHasher::default();
     match relation {
         Relation::Equals(text) => return hash_equality(operand, text),
-        Relation::Differs(text) => (1_u8, text).hash(&mut state),
+        Relation::Differs(texts) => (1_u8, texts).hash(&mut state),
+        Relation::NoneEquals(texts) => (9_u8, texts).hash(&mut state),
         Relation::StartsWith(text) => return hash_prefix(operand, text),
         Relation::Contains(text) => (3_u8, text).hash(&mut state),
         Relation::Matches(pattern) => (8_u8, pattern).hash(&mut state),
@@ -590,6 +665,7 @@ fn hash_test(operand: OperandId, relation: &Relation) -> u64 {
         Relation::Overlaps(range) => (5_u8, range).hash(&mut state),
         Relation::OtherNumber(bits) => (6_u8, bits).hash(&mut state),
         Relation::NoneWithin(range) => (7_u8, range).hash(&mut state),
+        Relation::Region(question) => (10_u8, question.relation, &question.region).hash(&mut state),
     }
     operand.hash(&mut state);
     finished(state)
@@ -598,6 +674,12 @@ fn hash_test(operand: OperandId, relation: &Relation) -> u64 {
 /// Returns a hash of a test, whether any query has it or not.
 pub(super) fn hash_value_test(test: &ValueTest) -> u64 {
     hash_operand(&test.operand) ^ hash_test(OperandId::from_u32(0), &test.relation)
+}
+
+/// Returns a hash of a text as the value of an operand of which the hash is given.
+#[inline]
+pub(super) fn hash_text_of(operand: u64, text: &str) -> u64 {
+    operand ^ hash_equality(OperandId::from_u32(0), text)
 }
 
 #[inline]
@@ -616,7 +698,8 @@ fn hash_prefix(operand: OperandId, text: &str) -> u64 {
     finished(state)
 }
 
-fn hash_operand(operand: &Operand) -> u64 {
+/// Returns a hash of an operand, whether any query has it or not.
+pub(super) fn hash_operand(operand: &Operand) -> u64 {
     let mut state = FxHasher::default();
     std::mem::discriminant(operand).hash(&mut state);
     match operand {
@@ -624,6 +707,7 @@ fn hash_operand(operand: &Operand) -> u64 {
         Operand::Attribute(name) => name.hash(&mut state),
         Operand::Children(test) => test.hash(&mut state),
         Operand::Nodes(expr) | Operand::Text(expr) | Operand::Number(expr) => hash_expr(expr, &mut state),
+        Operand::Places(expr) => hash_expr(expr, &mut state),
         Operand::Typed(cast, expr) => {
             cast.hash(&mut state);
             hash_expr(expr, &mut state);

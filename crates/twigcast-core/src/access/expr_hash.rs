@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::query::ast::{Expr, Path, PathStart, Step};
+use crate::util::number::constant_bits;
 
 /// Hashes an expression. Equal expressions hash alike.
 pub(super) fn hash_expr(expr: &Expr, state: &mut impl Hasher) {
@@ -25,11 +26,11 @@ pub(super) fn hash_expr(expr: &Expr, state: &mut impl Hasher) {
             hash_expr(value, state);
         }
         Expr::Path(path) => hash_path(path, state),
-        // Both zeros are equal.
-        Expr::Number(number) => (number + 0.0).to_bits().hash(state),
+        Expr::Number(number) => constant_bits(*number).hash(state),
         Expr::Literal(text) => text.hash(state),
         Expr::Pattern(pattern) => pattern.hash(state),
         Expr::Selection(selection) => selection.hash(state),
+        Expr::Region(region) => region.hash(state),
         Expr::Typed(constant) => constant.hash(state),
         Expr::Call { function, arguments } => {
             function.hash(state);

@@ -4,10 +4,13 @@
 //! does. Here these are filed, for all queries together:
 //! - [`conditions`]: every operand, test and other condition once, however many queries have it, so that what it says of an
 //!   element is found once. An operand knows the texts that its values are tested for: equal ones by hash, prefixes in
-//!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]).
+//!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]), regions by one tree of
+//!   boxes ([`regions`]).
 //! - [`table`]: for each state of the automaton, the queries that wait there by the test that leads to them; those that wait
-//!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]).
-//! - [`samples`]: the values that messages have had lately, by which covers are chosen.
+//!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]), and those that wait for other values
+//!   than one by that one ([`unequal`]).
+//! - [`samples`]: the values that messages have had lately, by which covers are chosen; [`value_counts`]: how rare each is of
+//!   those that expressions have.
 //!
 //! So what a message costs follows the values that it has and the queries that these lead to.
 //!
@@ -36,6 +39,9 @@ pub mod entry;
 mod expr_hash;
 pub mod intervals;
 mod prefixes;
+mod regions;
 pub mod samples;
 mod substrings;
 pub mod table;
+pub mod unequal;
+mod value_counts;

@@ -6,15 +6,17 @@
 //! is known how often they hold, for a while, whatever the samples say. Samples change what matching costs, and never an
 //! answer.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::conditions::hash_value_test;
+use super::value_counts::ValueCounts;
 use crate::document::{Message, NodeId, NodeKind};
 use crate::ids::ConditionId;
-use crate::plan::{Operand, ValueTest};
+use crate::plan::{Operand, Relation, ValueTest};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path};
 use crate::scan::ScanOptions;
 use crate::vocabulary::Name;
@@ -32,8 +34,10 @@ const NODES_MAX: usize = 4_096;
 const NAMES_MAX: usize = 1_024;
 const VALUES_MAX: usize = 32;
 const VALUE_BYTES_MAX: usize = 128;
+/// Values of expressions that are counted in one message.
+const COUNTED_MAX: usize = 8_192;
 /// Tests that are counted where they lead to queries in vain.
-const TESTS_MAX: usize = 4_096;
+const TESTS_MAX: usize = 16_384;
 /// Queries that may be verified in vain for each message before other covers are looked for. Another choice puts the main
 /// segment together again and makes matchers learn its states again, tens of milliseconds; below some ten microseconds a
 /// message it does not pay.
@@ -90,9 +94,23 @@ pub struct VainVisits {
     pub chosen_badly: FxHashSet<u32>,
 }
 
+/// Queries for which covers are being chosen, some at a time.
+#[derive(Debug, Default)]
+pub struct CoverChoice {
+    /// The queries to be looked at, each with how often its tests held in a message. Those that are led to most often come
+    /// last.
+    pub waiting: Vec<(u32, f32)>,
+    /// See [`VainVisits::chosen_badly`].
+    pub chosen_badly: FxHashSet<u32>,
+    /// The queries that have got another cover so far.
+    pub chosen: FxHashSet<u32>,
+}
+
 #[derive(Debug)]
 struct SampleState {
     by_name: FxHashMap<SampledName, NameSample>,
+    /// The values of operands that are expressions.
+    counts: ValueCounts,
     /// Sampled messages, older ones counting less.
     messages: f32,
     visits: FxHashMap<ConditionId, TestVisits>,
@@ -109,6 +127,8 @@ struct SampleState {
     in_vain_before: f32,
     /// The choices so far that found something, one less for each time since that none was due.
     choices: u32,
+    /// The choice that has begun, if there is more to choose.
+    begun: Option<CoverChoice>,
     random: u64,
 }
 
@@ -123,6 +143,7 @@ impl Default for ValueSamples {
     fn default() -> Self {
         let state = SampleState {
             by_name: FxHashMap::default(),
+            counts: ValueCounts::default(),
             messages: 0.0,
             visits: FxHashMap::default(),
             in_vain: 0.0,
@@ -133,6 +154,7 @@ impl Default for ValueSamples {
             chosen: FxHashSet::default(),
             in_vain_before: f32::INFINITY,
             choices: 0,
+            begun: None,
             random: 1,
         };
         Self { state: Mutex::new(state), is_choice_due: AtomicBool::new(false) }
@@ -155,12 +177,24 @@ impl ValueSamples {
         }
     }
 
-    /// Notes the values of a message, of which so much was recorded, and the tests that have led to queries there. Where
-    /// another thread is doing so, the message is passed over.
-    pub fn note(&self, message: Message<'_>, recorded: ScanOptions, visits: &[(ConditionId, TestVisits)]) {
+    /// Notes the values of a message, of which so much was recorded, those that operands have there, and the tests that have
+    /// led to queries. Where another thread is doing so, the message is passed over.
+    pub fn note<'o>(
+        &self,
+        message: Message<'_>,
+        recorded: ScanOptions,
+        operands: impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])>,
+        visits: &[(ConditionId, TestVisits)],
+    ) {
         let Some(mut state) = self.state() else { return };
         state.message += 1;
         state.note_values(message, recorded);
+        let mut left = COUNTED_MAX;
+        for (operand, values) in operands.filter(|(operand, _)| is_counted(operand)) {
+            let Some(rest) = left.checked_sub(values.len()) else { break };
+            left = rest;
+            state.counts.note(operand, values);
+        }
         for &(test, seen) in visits {
             if state.visits.len() < TESTS_MAX || state.visits.contains_key(&test) {
                 let all = state.visits.entry(test).or_default();
@@ -189,8 +223,15 @@ impl ValueSamples {
         if let Some(times) = state.observed(test) {
             return times / (1.0 + times);
         }
+        if is_counted(&test.operand)
+            && let Relation::Equals(text) = &test.relation
+        {
+            let times = state.counts.times(test, text, assumed, state.messages);
+            return times.map_or(assumed, |times| times / (1.0 + times));
+        }
         let Some(name) = sampled_name(&test.operand, element) else { return assumed };
-        let rare = assumed.min(1.0 / state.messages);
+        let holds_of_none = matches!(test.relation, Relation::NoneEquals(_) | Relation::NoneWithin(_));
+        let rare = if holds_of_none { assumed } else { assumed.min(1.0 / state.messages) };
         let Some(sample) = state.by_name.get(&name) else {
             return if state.by_name.len() < NAMES_MAX { rare } else { assumed };
         };
@@ -200,7 +241,10 @@ impl ValueSamples {
         }
         let passing = sample.values.iter().filter(|value| test.holds_of(value)).count();
         let share = if passing == 0 { assumed.min(1.0 / (count + 1) as f32) } else { passing as f32 / count as f32 };
-        let times = share * sample.occurrences / state.messages;
+        let occurrences = sample.occurrences / state.messages;
+        // Where there is no value, no value is one of those that are excluded.
+        let absent = if holds_of_none { (1.0 - occurrences).max(0.0) } else { 0.0 };
+        let times = share * occurrences + absent;
         times / (1.0 + times)
     }
 
@@ -209,13 +253,32 @@ impl ValueSamples {
         self.is_choice_due.load(Ordering::Relaxed)
     }
 
+    /// Returns the choice of covers that has begun, if there is more to choose.
+    pub fn begun_choice(&self) -> Option<CoverChoice> {
+        let choice = self.state()?.begun.take();
+        if choice.is_some() {
+            self.is_choice_due.store(false, Ordering::Relaxed);
+        }
+        choice
+    }
+
+    /// Keeps a choice of covers that is to go on with the next message.
+    pub fn go_on_with(&self, choice: CoverChoice) {
+        if let Some(mut state) = self.state() {
+            state.begun = Some(choice);
+            self.is_choice_due.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Returns what has led to queries in vain, and begins to count anew.
     pub fn take_visits(&self) -> VainVisits {
         self.is_choice_due.store(false, Ordering::Relaxed);
         let Some(mut state) = self.state() else { return VainVisits::default() };
         let messages = state.since_choice.max(1.0);
         let visits = state.visits.drain().filter(|(_, seen)| seen.in_vain > 0);
-        let tests = visits.map(|(test, seen)| (test, seen.elements as f32 / messages)).collect();
+        // Of many tests that hold seldom, those that did are the ones that did so by chance: what is sure is less.
+        let surely = |count: u32| count as f32 - (count as f32).sqrt();
+        let tests = visits.map(|(test, seen)| (test, surely(seen.elements) / messages)).collect();
         let in_vain = state.in_vain / messages;
         let chosen = std::mem::take(&mut state.chosen);
         let chosen_badly = if in_vain > state.in_vain_before { chosen } else { FxHashSet::default() };
@@ -253,6 +316,7 @@ impl ValueSamples {
         let values = state.by_name.values().flat_map(|sample| sample.values.iter().map(String::capacity));
         values.sum::<usize>()
             + state.by_name.capacity() * size_of::<(SampledName, NameSample)>()
+            + state.counts.bytes()
             + state.visits.capacity() * size_of::<(ConditionId, TestVisits)>()
     }
 }
@@ -277,6 +341,7 @@ impl SampleState {
         if self.messages > HALVED_AFTER {
             self.messages /= 2.0;
             self.by_name.values_mut().for_each(|sample| sample.occurrences /= 2.0);
+            self.counts.halve();
         }
         let nodes = &message.document.nodes;
         for node in
@@ -322,6 +387,14 @@ impl SampleState {
     }
 }
 
+/// Returns whether values of an operand are counted, since no name says where they come from.
+fn is_counted(operand: &Operand) -> bool {
+    match operand {
+        Operand::Nodes(expr) | Operand::Text(expr) => !matches!(**expr, Expr::Path(_)),
+        _ => false,
+    }
+}
+
 /// Returns the name of the values that an operand of an element has, if that is known.
 fn sampled_name(operand: &Operand, element: NameTest) -> Option<SampledName> {
     let of_path = |path: &Expr| {
@@ -351,6 +424,6 @@ fn sampled_name(operand: &Operand, element: NameTest) -> Option<SampledName> {
             Expr::Call { arguments, .. } => of_path(arguments.first()?),
             path => of_path(path),
         },
-        Operand::Children(_) | Operand::Text(_) | Operand::Number(_) => None,
+        Operand::Children(_) | Operand::Text(_) | Operand::Number(_) | Operand::Places(_) => None,
     }
 }

@@ -5,8 +5,9 @@ use rustc_hash::FxHashMap;
 use super::conditions::{SharedCondition, SharedConditions};
 use super::entry::AccessEntry;
 use super::intervals::IntervalIndex;
+use super::unequal::UnequalIndex;
 use crate::ids::{ConditionId, OperandId};
-use crate::plan::{NumberRange, Operand, Relation};
+use crate::plan::{NeededChild, NumberRange, Operand, Relation};
 use crate::query::ast::NameTest;
 use crate::util::cow_map::CowMap;
 use crate::vocabulary::Name;
@@ -15,6 +16,8 @@ use crate::vocabulary::Name;
 const GUARD_USES_MIN: u32 = 64;
 /// The most residuals at one operand that have ranges of their own.
 const GUARDS_MAX: usize = 64;
+/// The most families of operands in one table.
+const FAMILIES_MAX: usize = 16;
 
 /// All that waits for one test: mostly a single query.
 #[derive(Clone, Debug)]
@@ -62,8 +65,12 @@ pub struct TableOperand {
     pub prefixes: u32,
     /// Contained texts.
     pub substrings: u32,
+    /// Regions.
+    pub places: u32,
     /// Ranges of numbers.
     pub ranges: RangeIndex,
+    /// Other values than some.
+    pub unequal: Option<Box<UnequalIndex>>,
 }
 
 /// By the names of attributes and child elements, the positions of the operands that these are.
@@ -71,7 +78,33 @@ pub struct TableOperand {
 pub struct OperandNames {
     attributes: FxHashMap<Name, u32>,
     children: FxHashMap<Name, u32>,
+    families: Vec<OperandFamily>,
     unnamed: Vec<u32>,
+}
+
+/// Operands that have values only where an element below has one: `fact[@concept = 'X']`, for all texts that stand there for
+/// `X`.
+#[derive(Clone, Debug)]
+pub struct OperandFamily {
+    /// The names of the elements that lead there, each a child of the one before.
+    pub path: Vec<Name>,
+    /// The part of these that is compared.
+    pub key: Operand,
+    /// By the text that it has to be, the positions of the operands.
+    positions: FxHashMap<Box<str>, Vec<u32>>,
+}
+
+impl OperandFamily {
+    /// Returns the positions of the operands for which an element has to have a text.
+    #[inline]
+    pub fn positions(&self, text: &str) -> &[u32] {
+        self.positions.get(text).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the positions of all operands.
+    pub fn all_positions(&self) -> impl Iterator<Item = u32> + '_ {
+        self.positions.values().flatten().copied()
+    }
 }
 
 /// All that waits at one state. See the module's documentation.
@@ -215,7 +248,8 @@ impl RangeIndex {
 
 impl TableOperand {
     fn new(operand: OperandId) -> Self {
-        Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, ranges: RangeIndex::default() }
+        let ranges = RangeIndex::default();
+        Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, places: 0, ranges, unequal: None }
     }
 
     /// Returns the count of the tests of a kind, if they are found by their texts or numbers.
@@ -225,43 +259,77 @@ impl TableOperand {
             Relation::Within(range) if range.is_point() => Some(&mut self.numbers),
             Relation::StartsWith(_) => Some(&mut self.prefixes),
             Relation::Contains(_) => Some(&mut self.substrings),
+            Relation::Region(_) => Some(&mut self.places),
             Relation::Within(_)
             | Relation::Overlaps(_)
             | Relation::NoneWithin(_)
             | Relation::Differs(_)
+            | Relation::NoneEquals(_)
             | Relation::Matches(_)
             | Relation::OtherNumber(_) => None,
         }
     }
 
-    /// Returns whether each value by itself leads to queries, by texts and numbers that it equals or starts with.
+    /// Returns whether values lead to queries by texts and numbers that they equal, differ from or start with.
     #[inline]
     pub fn asks_single_values(&self) -> bool {
-        self.substrings == 0 && self.ranges.is_empty()
+        self.substrings + self.places == 0 && self.ranges.is_empty()
     }
 
     /// Returns whether only numbers lead to queries.
     #[inline]
     pub fn asks_numbers_only(&self) -> bool {
-        self.texts + self.prefixes + self.substrings == 0 && !self.ranges.asks_for_none()
+        self.texts + self.prefixes + self.substrings + self.places == 0
+            && !self.ranges.asks_for_none()
+            && self.unequal.is_none()
+    }
+
+    /// Returns whether the absence of values leads to queries.
+    #[inline]
+    fn asks_for_none(&self) -> bool {
+        self.ranges.asks_for_none() || self.unequal.as_ref().is_some_and(|unequal| unequal.asks_for_none())
     }
 
     fn is_empty(&self) -> bool {
-        self.texts + self.numbers + self.prefixes + self.substrings == 0 && self.ranges.is_empty()
+        self.texts + self.numbers + self.prefixes + self.substrings + self.places == 0
+            && self.ranges.is_empty()
+            && self.unequal.is_none()
     }
 }
 
 impl OperandNames {
     fn insert(&mut self, operand: &TableOperand, position: u32, conditions: &SharedConditions) {
-        if operand.ranges.asks_for_none() {
+        if operand.asks_for_none() {
             self.unnamed.push(position);
             return;
         }
         match conditions.operand(operand.operand).map(|shared| &shared.operand) {
             Some(Operand::Attribute(name)) => _ = self.attributes.insert(*name, position),
             Some(Operand::Children(NameTest::Name(name))) => _ = self.children.insert(*name, position),
+            Some(other) if self.insert_in_family(other, position) => {}
             _ => self.unnamed.push(position),
         }
+    }
+
+    /// Returns whether an operand is of a family, to which it is added.
+    fn insert_in_family(&mut self, operand: &Operand, position: u32) -> bool {
+        let Some(NeededChild { path, key, text }) = operand.needed_child() else { return false };
+        let family = match self.families.iter().position(|family| family.path == path && family.key == key) {
+            Some(family) => family,
+            None if self.families.len() < FAMILIES_MAX => {
+                self.families.push(OperandFamily { path, key, positions: FxHashMap::default() });
+                self.families.len() - 1
+            }
+            None => return false,
+        };
+        self.families[family].positions.entry(text.into()).or_default().push(position);
+        true
+    }
+
+    /// Returns the families of operands.
+    #[inline]
+    pub fn families(&self) -> &[OperandFamily] {
+        &self.families
     }
 
     /// Returns the positions of the operands without names, and of those whose absence leads to queries.
@@ -301,23 +369,33 @@ impl AccessTable {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
         };
-        let position = match self.position(*operand) {
-            Some(position) => position,
-            None => {
-                let (new, position) = (TableOperand::new(*operand), self.operands.len());
-                self.positions.insert(*operand, position as u32);
-                self.names.insert(&new, position as u32, conditions);
-                self.operands.push(new);
-                position
-            }
-        };
+        let known = self.position(*operand);
+        let position = known.unwrap_or(self.operands.len());
+        if known.is_none() {
+            self.positions.insert(*operand, position as u32);
+            self.operands.push(TableOperand::new(*operand));
+        }
         let table_operand = &mut self.operands[position];
-        if let Relation::NoneWithin(range) = relation {
-            let asked = table_operand.ranges.asks_for_none();
-            table_operand.ranges.negated(*range).insert(*range, entry);
-            if !asked {
-                self.number_operands(conditions);
+        let asked = table_operand.asks_for_none();
+        if UnequalIndex::serves(relation) {
+            if self.lists.get(&test).is_none() {
+                let is_number = || conditions.operand(*operand).is_some_and(|shared| shared.operand.is_number());
+                let unequal = table_operand.unequal.get_or_insert_with(|| Box::new(UnequalIndex::new(is_number())));
+                unequal.insert(relation, test);
             }
+        } else if let Relation::NoneWithin(range) = relation {
+            table_operand.ranges.negated(*range).insert(*range, entry);
+        }
+        if known.is_none() {
+            // Once it is known whether its absence leads to queries, so that the others keep their numbers.
+            self.names.insert(table_operand, position as u32, conditions);
+        } else if table_operand.asks_for_none() != asked {
+            self.number_operands(conditions);
+        }
+        let table_operand = &mut self.operands[position];
+        if let Relation::NoneWithin(range) = relation
+            && !range.is_point()
+        {
             return;
         }
         if let Relation::Within(range) | Relation::Overlaps(range) = relation
@@ -341,12 +419,10 @@ impl AccessTable {
         };
         let Some(position) = self.position(*operand) else { return };
         let table_operand = &mut self.operands[position];
+        let asked = table_operand.asks_for_none();
         match (table_operand.count_of(relation), relation) {
-            (None, Relation::NoneWithin(range)) => {
+            (None, Relation::NoneWithin(range)) if !range.is_point() => {
                 table_operand.ranges.negated(*range).remove(*range, entry);
-                if !table_operand.ranges.asks_for_none() {
-                    self.number_operands(conditions);
-                }
             }
             (None, Relation::Within(range) | Relation::Overlaps(range)) => table_operand.ranges.remove(*range, entry),
             (count, _) => {
@@ -355,11 +431,18 @@ impl AccessTable {
                 }
                 if self.lists.get_mut(&test).is_some_and(|list| list.remove(entry)) {
                     self.lists.remove(&test);
+                    if let Some(unequal) = &mut table_operand.unequal {
+                        unequal.remove(relation, test);
+                        table_operand.unequal.take_if(|unequal| unequal.is_empty());
+                    }
                 }
             }
         }
-        if self.operands[position].is_empty() {
+        let (is_empty, asks) = (table_operand.is_empty(), table_operand.asks_for_none());
+        if is_empty {
             self.operands.swap_remove(position);
+        }
+        if is_empty || asks != asked {
             self.number_operands(conditions);
         }
     }
@@ -425,8 +508,11 @@ impl AccessTable {
             AccessList::Many(entries) => entries.capacity() * size_of::<AccessEntry>(),
         });
         let ranges = self.operands.iter().flat_map(|operand| operand.ranges.indexes().map(IntervalIndex::bytes));
+        let unequal =
+            self.operands.iter().filter_map(|operand| operand.unequal.as_ref()).map(|unequal| unequal.bytes());
         lists.sum::<usize>()
             + ranges.sum::<usize>()
+            + unequal.sum::<usize>()
             + self.lists.capacity() * (size_of::<(ConditionId, AccessList)>() + 1)
             + self.operands.capacity() * size_of::<TableOperand>()
             + self.unconditional.capacity() * size_of::<AccessEntry>()

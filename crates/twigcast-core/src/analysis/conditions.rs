@@ -1,4 +1,4 @@
-//! Conditions that cannot hold together, and such of which one always holds.
+//! Finds conditions that exclude each other, and conditions of which at least one always holds.
 
 use crate::query::ast::{CompareOp, Expr, Function};
 

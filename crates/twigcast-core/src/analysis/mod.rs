@@ -79,7 +79,7 @@ fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
         Expr::Path(path) => self::path(path, context),
         Expr::Number(number) => AbstractValue::Number(AbstractNumber::Is(*number)),
         Expr::Literal(text) => AbstractValue::Text(Some((&**text).into())),
-        Expr::Pattern(_) | Expr::Selection(_) => AbstractValue::Text(None),
+        Expr::Pattern(_) | Expr::Selection(_) | Expr::Region(_) => AbstractValue::Text(None),
         // What nodes compare with it is read in another way than for the same number.
         Expr::Typed(_) => AbstractValue::Typed,
         Expr::Call { function, arguments } => call(*function, arguments, context),
@@ -265,7 +265,7 @@ fn never_holds(op: CompareOp, operand: &AbstractValue<'_>) -> bool {
     }
 }
 
-/// Returns what is known of a sum of dates or durations: without one of them there is none.
+/// Returns what is known of a sum of dates or durations: it is empty if one of them is.
 fn temporal<'e>(expr: &Expr, left: &AbstractValue<'_>, right: &AbstractValue<'_>) -> AbstractValue<'e> {
     if left.is_none() || right.is_none() {
         return AbstractValue::Nodes(AbstractNodes::NONE);

@@ -136,7 +136,7 @@ impl AbstractValue<'_> {
         }
     }
 
-    /// Returns what `boolean()` makes of it, if that is known.
+    /// Returns the value as a boolean, if that is known.
     pub fn truth(&self) -> Option<bool> {
         match self {
             Self::Nodes(nodes) if nodes.is_none() => Some(false),

@@ -1,12 +1,13 @@
-//! The budget of a message: one for all queries, shared so that cheap ones never wait for expensive ones.
+//! The budget of one message: the work that all queries together may cost, shared so that cheap queries never wait for
+//! expensive ones.
 //!
 //! Work is counted in visits, of about 5 ns each: nodes looked at, and bytes of texts in proportion to what it takes to
-//! go through them. Each query is first tried beside all others, with what it shares with them, and may visit
-//! [`MessageBudget::quick`] nodes. Most never need more. The others are *postponed*, and evaluated by themselves at the
-//! end, by turns: in each turn a query is evaluated afresh with twice as many visits as in the one before, so what was
-//! lost is at most what is needed. Between groups, turns go round by deficit (Shreedhar and Varghese 1995): each group
-//! gets as many visits as every other, however many queries it has. What is undecided when the message's budget is used
-//! up stays so.
+//! go through them. In a first pass over all queries, each query may visit [`MessageBudget::quick`] nodes, and uses
+//! results that it shares with other queries. Most queries never need more. The rest are *postponed*, and evaluated one
+//! by one at the end, by turns: each turn evaluates a query from the start with twice as many visits as its turn
+//! before, so failed turns cost at most as much as the last one. Groups take turns by deficit round robin (Shreedhar
+//! and Varghese 1995): each group gets as many visits as every other, however many queries it has. Queries that are
+//! undecided when the budget of the message is used up remain undecided.
 
 use std::collections::VecDeque;
 
@@ -16,39 +17,39 @@ use crate::document::Message;
 use crate::eval::EvalError;
 use crate::limits::Limits;
 
-/// What a query may take beside all others, before it is postponed: so much for each node, and so much in any case.
+/// The visits of a query in the first pass, before it is postponed: for each node, and at least.
 const QUICK_PER_NODE: u64 = 8;
 const QUICK_MIN: u64 = 4_096;
-/// The part of the budget that is kept for turns, and for queries that need few visits beside all others.
+/// The budget divided by this is reserved for turns, and for queries that need few visits in the first pass.
 const RESERVED_PART: u64 = 2;
-/// What queries share may take this part of the budget that is left, or as much as one query, whichever is more. That holds
-/// for the values of one operand, and for what For-Where-Return queries have in common.
+/// Work that queries share, such as the values of one operand or the bindings of For-Where-Return queries, may take what is
+/// left of the budget divided by this, or as much as one query if that is more.
 const SHARED_PART: u64 = 8;
-/// What each operand may take in any case, for each node: enough to read each element and its text once.
+/// The visits for each node that the values of an operand may always take: enough to read each element and its text once.
 const OPERAND_PER_NODE: u64 = 4;
-/// What a postponed query may take in its first turn.
+/// The visits of a postponed query in its first turn.
 const FIRST_TURN: u64 = 2_048;
-/// What each group may take before the next one has its turn.
+/// The visits that each group gets in a round.
 const ROUND: u64 = 1 << 16;
-/// So many postponed queries are tried on one message: each takes some work before its first visit.
+/// The most postponed queries that are tried on one message, since each takes some work before its first visit.
 const POSTPONED_MAX: usize = 1 << 12;
 
 /// The number of a group of subscriptions within an engine. All without a group are in group 0.
 pub(super) type GroupId = u32;
 
-/// The visits that one message may cost, and those that it has cost.
+/// The visits that one message may cost, and those spent so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MessageBudget {
     /// The most that one query may visit.
     pub(super) query: u64,
-    /// What all may visit.
+    /// The most that all queries together may visit.
     message: u64,
-    /// What all queries of one group may visit by turns.
+    /// The most that all queries of one group may visit in their turns.
     group: u64,
-    /// The most that one query may visit beside all others.
+    /// The most that one query may visit in the first pass.
     pub(super) quick: u64,
     first_turn: u64,
-    /// What each operand that queries share may take in any case.
+    /// The visits that the values of an operand may always take.
     operand_min: u64,
     spent: u64,
 }
@@ -62,9 +63,9 @@ pub(super) struct Turn {
     pub(super) is_done: bool,
 }
 
-/// A query that is still undecided after the last turn.
+/// A query that was postponed and is not decided yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unfinished {
+pub(super) struct PostponedQuery {
     pub(super) query: u32,
     /// The visits allowed in its last turn, which were not enough; 0 if it had none.
     pub(super) visits: u64,
@@ -74,14 +75,14 @@ pub(super) struct Unfinished {
 #[derive(Debug)]
 struct GroupTurns {
     /// Queries that wait for their turn, with the visits of the last one.
-    waiting: VecDeque<Unfinished>,
-    /// Those that had it, and wait for twice as many visits.
-    next: VecDeque<Unfinished>,
-    /// What each may visit.
+    waiting: VecDeque<PostponedQuery>,
+    /// Queries that had their turn, and wait for one with twice as many visits.
+    next: VecDeque<PostponedQuery>,
+    /// The visits of each query in its turn.
     turn: u64,
-    /// What the group may visit in this round; less than nothing where it took more in the last one.
+    /// The visits that the group has left in this round; negative if it took more than its share in the last one.
     deficit: i64,
-    /// What it may visit in all.
+    /// The visits that the group has left in all its turns.
     left: u64,
 }
 
@@ -103,7 +104,7 @@ impl MessageBudget {
         }
     }
 
-    /// Counts what queries visited beside all others.
+    /// Counts visits of the first pass.
     pub(super) fn spend(&mut self, visits: u64) {
         self.spent = self.spent.saturating_add(visits);
     }
@@ -113,22 +114,22 @@ impl MessageBudget {
         Self { spent: 0, ..*self }
     }
 
-    /// Returns what was visited so far.
+    /// Returns the visits so far.
     pub(super) fn spent(&self) -> u64 {
         self.spent
     }
 
-    /// Returns what is left for all queries.
+    /// Returns the visits that are left for all queries.
     pub(super) fn left(&self) -> u64 {
         self.message.saturating_sub(self.spent)
     }
 
-    /// Returns what is kept of it for turns, and for queries that need few visits.
+    /// Returns the visits that are reserved for turns, and for queries that need few.
     pub(super) fn reserve(&self) -> u64 {
         self.message / RESERVED_PART
     }
 
-    /// Returns what one operand, or what queries have in common, may take, where so much was taken by others.
+    /// Returns the visits that one piece of shared work may take after `taken` visits.
     pub(super) fn shared(&self, taken: u64) -> u64 {
         let part = (self.message - self.reserve()).saturating_sub(taken) / SHARED_PART;
         part.max(self.operand_min).min(self.message.saturating_sub(taken))
@@ -143,8 +144,7 @@ impl MessageBudget {
         }
     }
 
-    /// Returns the first [`POSTPONED_MAX`] of some queries with their groups, from each group as many as from every other,
-    /// and the rest.
+    /// Splits queries into the [`POSTPONED_MAX`] that are tried, as many of each group as of every other, and the rest.
     pub(super) fn admit(queries: Vec<(u32, GroupId)>) -> (Vec<(u32, GroupId)>, Vec<u32>) {
         if queries.len() <= POSTPONED_MAX {
             return (queries, Vec::new());
@@ -169,14 +169,14 @@ impl MessageBudget {
         &mut self,
         queries: &[(u32, GroupId)],
         mut attempt: impl FnMut(u32, u64) -> Turn,
-    ) -> Vec<Unfinished> {
+    ) -> Vec<PostponedQuery> {
         let mut groups = self.groups_of(queries);
         let mut unfinished = Vec::new();
         while self.spent < self.message && !groups.is_empty() {
             let is_sole = matches!(&groups[..], [only] if only.waiting.len() + only.next.len() == 1);
             for group in &mut groups {
                 if is_sole {
-                    // Nobody else waits, so there is nothing to keep for others.
+                    // No other query waits, so nothing need be kept back.
                     group.turn = self.query;
                 }
                 group.deficit += ROUND as i64;
@@ -194,15 +194,15 @@ impl MessageBudget {
         unfinished
     }
 
-    /// Gives the queries of a group their turns until it has used up what it may visit in this round.
+    /// Gives the queries of a group their turns until it has used up its visits in this round.
     fn run_round(
         &mut self,
         group: &mut GroupTurns,
         attempt: &mut impl FnMut(u32, u64) -> Turn,
-        unfinished: &mut Vec<Unfinished>,
+        unfinished: &mut Vec<PostponedQuery>,
     ) {
         while group.deficit > 0 && group.left > 0 && self.spent < self.message {
-            let Some(Unfinished { query, visits }) = group.waiting.pop_front() else {
+            let Some(PostponedQuery { query, visits }) = group.waiting.pop_front() else {
                 if group.next.is_empty() {
                     return;
                 }
@@ -212,20 +212,20 @@ impl MessageBudget {
             };
             let allowed = group.turn.min(group.left).min(self.message - self.spent);
             if allowed <= visits {
-                // It has had as much already.
-                unfinished.push(Unfinished { query, visits });
+                // Its last turn had as many visits.
+                unfinished.push(PostponedQuery { query, visits });
                 continue;
             }
             let turn = attempt(query, allowed);
-            // What a turn takes besides its visits counts as one.
+            // The work of a turn apart from its visits counts as one visit.
             let cost = turn.visits + 1;
             self.spent = self.spent.saturating_add(cost);
             group.left = group.left.saturating_sub(cost);
             group.deficit -= i64::try_from(cost).unwrap_or(i64::MAX);
             match (turn.is_done, allowed >= self.query) {
                 (true, _) => {}
-                (false, true) => unfinished.push(Unfinished { query, visits: allowed }),
-                (false, false) => group.next.push_back(Unfinished { query, visits: allowed }),
+                (false, true) => unfinished.push(PostponedQuery { query, visits: allowed }),
+                (false, false) => group.next.push_back(PostponedQuery { query, visits: allowed }),
             }
         }
     }
@@ -244,7 +244,7 @@ impl MessageBudget {
                 });
                 groups.len() - 1
             });
-            groups[index].waiting.push_back(Unfinished { query, visits: 0 });
+            groups[index].waiting.push_back(PostponedQuery { query, visits: 0 });
         }
         groups
     }
@@ -263,7 +263,7 @@ mod tests {
         budget: &mut MessageBudget,
         queries: &[(u32, GroupId)],
         needs: impl Fn(u32) -> u64,
-    ) -> (Vec<u32>, Vec<Unfinished>) {
+    ) -> (Vec<u32>, Vec<PostponedQuery>) {
         let mut done = Vec::new();
         let unfinished = budget.take_turns(queries, |query, allowed| {
             let is_done = needs(query) <= allowed;
@@ -311,7 +311,7 @@ mod tests {
     fn the_limit_of_a_query_holds_too() {
         let mut budget = budget(u64::MAX, u64::MAX);
         let (_, unfinished) = run(&mut budget, &[(7, 0)], |_| 2 << 20);
-        assert_eq!(unfinished, [Unfinished { query: 7, visits: 1 << 20 }]);
+        assert_eq!(unfinished, [PostponedQuery { query: 7, visits: 1 << 20 }]);
         assert!(budget.spent <= (2 << 20) + 20, "all turns before the last take as much as that");
     }
 

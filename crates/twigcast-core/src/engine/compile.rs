@@ -19,8 +19,12 @@ use crate::rewrite::program::family::FamilyRef;
 impl Engine {
     /// Compiles a query without registering it.
     pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<UnregisteredQuery, QueryError> {
+        if let Some(expr) = self.expression_of_form(text, context) {
+            return Ok(self.planned(expr, None, context, (None, None)));
+        }
         let mut default_warning = None;
         let (parsed, note) = self.parse_noting(text, context)?;
+        let is_xpath = matches!(parsed, Query::XPath(_));
         let (expr, program) = match parsed {
             Query::XPath(expr) => (expr, None),
             Query::Flwr(flwr) => {
@@ -35,6 +39,21 @@ impl Engine {
             }
         };
         let expr = normal::normalise(expr);
+        if is_xpath && note.is_none() {
+            self.learn_form(text, context, &expr);
+        }
+        Ok(self.planned(expr, program, context, (note, default_warning)))
+    }
+
+    /// Plans a query of which the expression is in normal form; of one that rewrites, with its program, and whether the
+    /// expression says exactly when it matches.
+    fn planned(
+        &self,
+        expr: Expr,
+        program: Option<(Arc<Program>, bool)>,
+        context: u32,
+        (note, default_warning): (Option<QueryNote>, Option<QueryWarning>),
+    ) -> UnregisteredQuery {
         let mut routes = plan::plan_among(&expr, &self.query_index);
         let necessary = matches!(program, Some((_, false)));
         if necessary {
@@ -55,7 +74,18 @@ impl Engine {
             _ if whole => EvaluationSource::Expr(Arc::new(expr)),
             _ => EvaluationSource::Nothing,
         };
-        Ok(UnregisteredQuery { routes, evaluated, program, needs, warning })
+        UnregisteredQuery { routes, evaluated, program, needs, warning }
+    }
+
+    /// Returns the expression of a query in normal form, if one that differs in its constants only is known.
+    fn expression_of_form(&mut self, text: &str, context: u32) -> Option<Expr> {
+        let context = self.subscription_table.context(context);
+        self.forms.expression(text, context, &context.parse_options(&self.limits))
+    }
+
+    fn learn_form(&mut self, text: &str, context: u32, expr: &Expr) {
+        let context = self.subscription_table.context(context);
+        self.forms.learn(text, context, expr, &context.parse_options(&self.limits), &mut self.vocabulary);
     }
 
     /// Parses a query, adding its names to the vocabulary.

@@ -17,14 +17,14 @@ pub(super) enum ObserverNote {
 /// An observer of a message being matched. It is asked in three ways whether it is satisfied, which is when the rest of the
 /// message cannot change anything for it; each way looks at more than the one before, and costs more.
 pub(super) trait MatchObserver {
-    /// Begins with a message. Called again if all has to be decided anew.
+    /// Begins a message. Called again if everything has to be decided anew.
     fn begin(&mut self, decisions: &mut Decisions);
 
     /// Returns `true` if [`Self::is_satisfied_by_decisions`] is to be called after so many elements.
     fn should_poll(&self, element_count: usize) -> bool;
 
     /// Receives queries that match, where nothing else records them; some may be reported again. The queries that one state
-    /// accepts come together, with what the observer noted the last time.
+    /// accepts come together, with the observer's note of the last time.
     fn matched(&mut self, queries: &[u32], note: &mut ObserverNote);
 
     /// Returns the owner of the notes and its version. Notes of another owner or version are removed.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::Engine;
-use super::budget::{MessageBudget, Turn, Unfinished};
+use super::budget::{MessageBudget, PostponedQuery, Turn};
 use super::decide::{ConditionMemo, Decisions, MessageRun, OperandValues};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
@@ -159,6 +159,26 @@ impl Matcher {
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)?;
         self.document.published = Some(published.unwrap_or_else(Temporal::present));
         Ok(())
+    }
+
+    /// Scans a message into the document, also one that its DOCTYPE changes. The document is of the message that is the answer
+    /// then.
+    pub(super) fn scan_expanding(
+        &mut self,
+        engine: &Engine,
+        source: &[u8],
+        options: ScanOptions,
+    ) -> Result<Option<String>, MessageError> {
+        let published = self.published.take();
+        let Engine { vocabulary, limits, .. } = engine;
+        let expanded = self.scanner.scan_expanding(source, vocabulary, limits, options, &mut self.document)?;
+        self.document.published = Some(published.unwrap_or_else(Temporal::present));
+        Ok(expanded)
+    }
+
+    /// Takes the memory of an expanded message back.
+    pub(super) fn keep_expanded(&mut self, expanded: String) {
+        self.scanner.keep_expanded(expanded);
     }
 
     /// Decodes a stream into the document, and calls `work` with the bytes that the document's spans index into.
@@ -394,7 +414,8 @@ impl Matcher {
             run.evaluate_whole(&mut self.decisions, query);
         }
         if is_sampled {
-            query_index.samples.note(message, engine.needs.scan_options(), &self.decisions.visits);
+            let operands = run.values.by_operand(&query_index.shared);
+            query_index.samples.note(message, engine.needs.scan_options(), operands, &self.decisions.visits);
         }
         let visits = budget.left() - run.evaluator.left();
         self.decisions.budget.spend(visits + self.memo.values_read + self.decisions.values_read());
@@ -450,8 +471,8 @@ impl Matcher {
         failures.append(&mut failed);
         let overrun = unfinished.iter().filter(|last| last.visits > 0).map(|last| last.query);
         engine.throttle.record(Stage::Matching, overrun, decided.into_iter(), engine.limits.overruns_max);
-        let without_turn = rest.into_iter().map(|query| Unfinished { query, visits: 0 });
-        for Unfinished { query, visits } in unfinished.into_iter().chain(without_turn) {
+        let without_turn = rest.into_iter().map(|query| PostponedQuery { query, visits: 0 });
+        for PostponedQuery { query, visits } in unfinished.into_iter().chain(without_turn) {
             failures.push((query, budget.error_of(visits)));
         }
     }

@@ -16,6 +16,21 @@ impl Engine {
         self.run_recording(matcher, source, self.needs.scan_options(), true)
     }
 
+    /// Matches one message, as [`Self::run`] does, after expanding it if its DOCTYPE changes it. For callers that need the
+    /// matching subscriptions only: the expanded message is not available afterwards.
+    ///
+    /// # Errors
+    /// The message is malformed, over a limit, or needs conversion first, for another reason.
+    pub fn run_expanding(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        self.catch_up(matcher);
+        let expanded = matcher.scan_expanding(self, source, self.needs.scan_options())?;
+        self.run_scanned(matcher, expanded.as_deref().map_or(source, str::as_bytes), true);
+        if let Some(expanded) = expanded {
+            matcher.keep_expanded(expanded);
+        }
+        Ok(())
+    }
+
     /// Matches one message, as [`Self::run`] does, that comes as an element stream (see [`crate::stream`]).
     ///
     /// # Errors
@@ -44,11 +59,15 @@ impl Engine {
     ) -> Result<(), MessageError> {
         self.catch_up(matcher);
         matcher.scan(self, source, options)?;
+        self.run_scanned(matcher, source, marks);
+        Ok(())
+    }
+
+    fn run_scanned(&self, matcher: &mut Matcher, source: &[u8], marks: bool) {
         if !self.warm.load(Ordering::Relaxed) {
             self.warm.store(true, Ordering::Relaxed);
         }
         matcher.run(self, source, marks);
-        Ok(())
     }
 
     /// Brings a matcher up to date with the population, so that its next message need not. This is of use after many

@@ -1,8 +1,8 @@
 //! The engine: subscriptions in, matches out.
 //!
-//! [`Engine`] holds what all threads share and only registration changes: vocabulary, compiled queries, subscriptions.
-//! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes before its next
-//! message, so a change counts from the next message on and never interrupts matching. Where threads match while others
+//! [`Engine`] holds the state that all threads share and only registration changes: vocabulary, compiled queries,
+//! subscriptions. [`Matcher`] holds the state of one matching thread. A matcher catches up with the engine before its next
+//! message, so a change takes effect with the next message and never interrupts matching. If threads match while others
 //! change the population, they match on versions of it (see [`Engine::successor`]).
 //!
 //! ```
@@ -65,6 +65,7 @@ use crate::eval::Evaluator;
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
+use crate::query::forms::QueryForms;
 use crate::rewrite::batch::BatchQueries;
 use crate::rewrite::program::family::FamilyRef;
 use crate::rewrite::{Interner, Program};
@@ -154,13 +155,15 @@ pub struct Engine {
     names_in_use: usize,
     /// Distinguishes this engine from others, so that a matcher notices when it is used with another one.
     identity: u64,
-    /// How many [`successors`](Self::successor) came before: the version that threads hold, where [`Self::version`] counts the
-    /// changes, of which one edition may take many. Of two editions of one population, the later one has more.
+    /// How many [`successors`](Self::successor) led here, so that the later one of two versions has the greater number.
+    /// [`Self::version`] counts changes instead, of which one successor may take many.
     edition: u64,
     /// Scratch: the steps of a query's path, its printed text, and many subscriptions, parsed.
     steps: Vec<LinearStep>,
     printed: String,
     block: ParseBlock,
+    /// The forms of the queries that were parsed lately.
+    forms: QueryForms<Arc<QueryContext>>,
 }
 
 static NEXT_IDENTITY: AtomicU64 = AtomicU64::new(1);
@@ -192,6 +195,7 @@ impl Engine {
             steps: Vec::new(),
             printed: String::new(),
             block: ParseBlock::default(),
+            forms: QueryForms::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The needs of compiled queries: what the scanner has to record, and what is to be warned of.
+//! The needs of compiled queries: the parts of messages that the scanner has to record, and warnings.
 
 use crate::query::notes::QueryNote;
 use crate::scan::ScanOptions;

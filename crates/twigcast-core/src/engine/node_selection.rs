@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::budget::{MessageBudget, Turn, Unfinished};
+use super::budget::{MessageBudget, PostponedQuery, Turn};
 use super::decide::Decisions;
 use super::parsed_queries::ParsedQueries;
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
@@ -244,8 +244,8 @@ impl Engine {
             && rewriter.fits_message_limit(self.limits.message_result_bytes_max)
     }
 
-    /// Adds the deliveries of all other queries that match. What they cost is bounded as for matching: those that need more
-    /// than they may take beside the others are evaluated by turns in the end.
+    /// Adds the deliveries of all other queries that match. Their cost is bounded as for matching: queries that need
+    /// more than in the first pass are evaluated by turns at the end.
     fn deliver_remaining<'a>(
         &'a self,
         (rewriter, decisions): (&BatchRewriter, &Decisions),
@@ -310,8 +310,8 @@ impl Engine {
         });
         let overrun = unfinished.iter().filter(|last| last.visits > 0).map(|last| last.query);
         self.throttle.record(Stage::Delivering, overrun, done.into_iter(), self.limits.overruns_max);
-        let without_turn = rest.into_iter().map(|query| Unfinished { query, visits: 0 });
-        for Unfinished { query, visits } in unfinished.into_iter().chain(without_turn) {
+        let without_turn = rest.into_iter().map(|query| PostponedQuery { query, visits: 0 });
+        for PostponedQuery { query, visits } in unfinished.into_iter().chain(without_turn) {
             self.add_payload(query, Err(budget.error_of(visits).into()), delivered);
         }
     }

@@ -179,7 +179,7 @@ impl PreparedDeliveries {
         &self.immediate.failures
     }
 
-    /// Returns the id of the result with an index; `None` if it is a payload that was made before, or there is none.
+    /// Returns the id of the result with an index; `None` for a payload that exists already, and for an unknown index.
     fn result_id(&self, number: usize) -> Option<usize> {
         let number = number.checked_sub(self.immediate_count as usize)?;
         (number < self.expanded().results.len()).then_some(number)
@@ -189,8 +189,8 @@ impl PreparedDeliveries {
         !self.too_large.is_empty() && self.too_large.binary_search(&(number as u32)).is_ok()
     }
 
-    /// Returns the size in bytes of the result with an index; `None` if it is a payload that was made before, or there is
-    /// none. A result that is larger than allowed is delivered to nobody, and has size 0.
+    /// Returns the size in bytes of the result with an index; `None` for a payload that exists already, and for an unknown
+    /// index. A result that is larger than allowed is not delivered, and has size 0.
     pub fn size(&self, number: usize) -> Option<usize> {
         let number = self.result_id(number)?;
         Some(if self.is_too_large(number) { 0 } else { self.expanded().results.size(&self.prepared(), number) })

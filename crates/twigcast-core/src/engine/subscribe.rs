@@ -36,7 +36,7 @@ impl PlainPath<'_> {
 }
 
 impl Engine {
-    /// Adds a subscription. Returns what is worth warning of.
+    /// Adds a subscription. Returns a warning if its query looks wrong.
     ///
     /// # Errors
     /// [`AddError::DuplicateKey`] unless `replace` is set; [`AddError::Query`] when the query is refused, in which case

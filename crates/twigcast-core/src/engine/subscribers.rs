@@ -52,7 +52,7 @@ impl SharingSlots {
         self.slots.len() as u32 - 1
     }
 
-    /// Removes the slot at a position. Returns the one that has taken its place.
+    /// Removes the slot at a position. Returns the slot that has moved there.
     pub(super) fn swap_remove(&mut self, position: u32) -> Option<Slot> {
         let slot = self.slots.swap_remove(position as usize);
         if let Some(bits) = &mut self.bits {

@@ -191,7 +191,7 @@ impl SubscriptionTable {
         &mut self.groups
     }
 
-    /// Returns the group that the evaluation of a query counts for: that of one of its subscriptions.
+    /// Returns the group that pays for the evaluation of a query: that of one of its subscriptions.
     pub(super) fn group_of_query(&self, query: u32) -> GroupId {
         match self.subscribers.subscribers(query) {
             Subscribers::Sole(slot) => self.groups.of(slot),

@@ -1,13 +1,13 @@
-//! Queries that overran on several messages step aside for some messages, and are then tried again.
+//! Sets queries aside for some messages after they overran on several, and then tries them again.
 //!
-//! Time is counted in messages, so that what happens follows from the messages and their order alone.
+//! Time is counted in messages, so that the outcome depends only on the messages and their order.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// For so many messages a query steps aside the first time. Each further time doubles it, up to the second number.
+/// For how many messages a query is set aside the first time. Each further time doubles it, up to the maximum.
 const PAUSE_MIN: u64 = 16;
 const PAUSE_MAX: u64 = 1 << 14;
 
@@ -20,12 +20,12 @@ pub(super) enum Stage {
     Delivering,
 }
 
-/// How a query fared on the messages so far, at one stage.
+/// The overruns of a query at one stage so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct OverrunRecord {
-    /// On how many messages it overran without being decided by turns in between.
+    /// The number of messages on which it overran since it was last decided in a turn.
     overruns: u32,
-    /// For how many messages it stepped aside last; 0 if it has not.
+    /// For how many messages it was last set aside; 0 if never.
     pause: u64,
     /// The number of the message from which on it is tried again.
     until: u64,
@@ -94,8 +94,8 @@ impl Throttle {
         state.messages += 1;
     }
 
-    /// Records what came of the queries that had turns at a stage of a message: those that overran, and those that were done.
-    /// A query that overran on `overruns_max` messages is set aside, and again after each trial that it overruns on; 0 stands
+    /// Records the queries that overran in their turns at a stage of a message, and those that were done. A query that
+    /// overran on `overruns_max` messages is set aside, and again each time that it overruns when it is tried; 0 stands
     /// for never.
     pub(super) fn record(
         &self,

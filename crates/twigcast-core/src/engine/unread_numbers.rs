@@ -1,4 +1,5 @@
-//! Values with exponents that comparisons have met and read as no number, as XPath 1.0 does: who wrote the query may not know.
+//! Records values with exponents that comparisons met. XPath 1.0 reads them as no number, which authors of queries may not
+//! know.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,9 +14,10 @@ const SEARCHES_MAX: u32 = 256;
 /// A value that was read as no number.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnreadNumber {
-    /// The names on the way to it, as written; empty if it is no attribute and no text alone in its element.
+    /// The names of the elements down to the value, as written; empty if it is neither an attribute nor the only text of its
+    /// element.
     pub path: Box<str>,
-    /// The first one that was met there.
+    /// The first value that was met there.
     pub value: Box<str>,
 }
 
@@ -92,8 +94,8 @@ fn paths_to(message: Message<'_>, value: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the names of an element and those around it; `None` if the message does not have them as it is written, as one that
-/// comes as an element stream.
+/// Returns the names of an element and of those around it; `None` if the message does not contain them as text, like an
+/// element stream.
 fn path_of(message: Message<'_>, mut element: NodeId) -> Option<String> {
     let mut names = Vec::new();
     while element != 0 {

@@ -1,25 +1,26 @@
 //! Versions of a population: threads match on one while another one changes.
 //!
-//! A version is an [`Engine`] that nobody changes any more. Who wants to change the population makes its
-//! [`successor`](Engine::successor), changes that, and puts it in its place; who matches holds the version that was there
-//! when the work began. Neither waits for the other. What holds:
+//! A version is an [`Engine`] that is no longer changed. To change the population, a thread makes the version's
+//! [`successor`](Engine::successor), changes that, and puts it in its place. A thread that matches holds the version with
+//! which it began. Neither waits for the other. Invariants:
 //!
 //! - All tables that grow with the population are made of parts that versions share
 //!   ([`Chunked`](crate::util::chunked::Chunked), [`CowMap`](crate::util::cow_map::CowMap), or an `Arc` around the whole).
-//!   A change copies the parts that it touches and that another version has. What no version has any more is freed with
-//!   the last one. So a version costs what changed since, not what is there.
-//! - Versions have one order: each is the successor of one other at most. So the version numbers of the parts, by which
-//!   matchers follow changes, never stand for two different states.
-//! - A matcher goes from earlier to later versions. If it comes to an earlier one, it forgets what it knows.
-//! - Slots, numbers of queries and ids of atoms belong to a version. Later ones may use them for something else.
+//!   A change copies the parts that it touches and that another version still uses. A part is freed with the last version
+//!   that uses it. So a new version costs in proportion to the change, not to the population.
+//! - Versions are totally ordered: each has at most one successor. So a version number of a part, by which matchers follow
+//!   changes, always means the same state.
+//! - A matcher goes from earlier to later versions. On an earlier version it empties its caches.
+//! - Slots, numbers of queries and ids of atoms belong to a version. Later versions may use them for something else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Engine;
 use super::parse_block::ParseBlock;
+use crate::query::forms::QueryForms;
 
-/// A change is quick if it has to read no more text than this, of the new query and of the one that goes.
+/// A change is quick if the new query and the one that it replaces have at most this many bytes together.
 const QUICK_BYTES: usize = 4096;
 
 impl Engine {
@@ -52,6 +53,7 @@ impl Engine {
             steps: Vec::new(),
             printed: String::new(),
             block: ParseBlock::default(),
+            forms: QueryForms::default(),
         }
     }
 

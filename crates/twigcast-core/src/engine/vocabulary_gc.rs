@@ -13,6 +13,7 @@ use super::query_index::{QueryIndex, Segment};
 use super::{Engine, NEXT_IDENTITY};
 use crate::automaton::nfa::AcceptItem;
 use crate::error::QueryError;
+use crate::query::forms::QueryForms;
 use crate::query::plain;
 use crate::rewrite::Interner;
 use crate::rewrite::batch::BatchQueries;
@@ -83,6 +84,8 @@ impl Engine {
     /// Replaces everything compiled. Returns what it was before.
     fn exchange(&mut self, rebuilt: RebuiltQueries) -> RebuiltQueries {
         let RebuiltQueries { vocabulary, query_index, interner, compiled, families, batch_queries, needs } = rebuilt;
+        // Its names are those of the vocabulary that goes.
+        self.forms = QueryForms::default();
         RebuiltQueries {
             vocabulary: std::mem::replace(&mut self.vocabulary, vocabulary),
             query_index: std::mem::replace(&mut self.query_index, query_index),

@@ -1,7 +1,7 @@
-//! The memory of an evaluator while it works on one message.
+//! The cache of an evaluator for one message.
 //!
-//! Keys are addresses of query parts, which outlive the evaluator. The memory is bounded, by a fixed limit and the size of
-//! the message: past it nothing more is remembered, and evaluation goes on without.
+//! Keys are addresses of query parts, which outlive the evaluator. The cache is bounded by a fixed limit and the size of
+//! the message. When it is full, nothing is added, and evaluation goes on without.
 
 use std::rc::Rc;
 
@@ -12,37 +12,37 @@ use crate::query::ast::{Expr, Path, Step};
 
 use super::bits::NodeBits;
 use super::cached::{
-    AlongQuestion, ElementsById, Join, JoinedBy, KeptTable, StepIndex, StringValues, SumsBefore, TableDomain,
+    ElementsById, Join, JoinedBy, KeptTable, StepIndex, StringValues, SummaryQuestion, SumsBefore, TableDomain,
     TableQuestion,
 };
 use super::node::NodeRef;
 use super::texts::TextRange;
 
-/// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
-/// itself takes more.
+/// The most entries (nodes or answers), of about 16 bytes each: `ENTRIES_MAX`, and `ENTRIES_PER_NODE` for each node of the
+/// message, which takes more memory itself.
 const ENTRIES_MAX: usize = 1 << 20;
 const ENTRIES_PER_NODE: usize = 4;
 
-/// So often it is searched for a text before all its occurrences are found.
+/// After so many searches for a text, all its occurrences are found and cached.
 const SEARCHES_OFTEN: u32 = if cfg!(test) { 1 } else { 4 };
 
 /// Bytes of an entry.
 const ENTRY_BYTES: usize = 16;
 
-/// A path, and the node by which what it selects is remembered: none if it is the same for each context node.
+/// A path, and the node on which its result depends: none if the result is the same for each context node.
 type EvalCacheKey<'p> = (&'p Path, NodeId);
 
-/// The least and the greatest number of a node-set, and whether it has a value that is none.
+/// The least and the greatest number of a node-set, and whether it has a value that is not a number.
 pub(super) type Extremes = (Option<(f64, f64)>, bool);
 
-/// Remembered answers.
+/// Answers about parts of queries, each for one message.
 #[derive(Default)]
 pub(super) struct EvalCache {
     /// The most entries for this message.
     entries_max: usize,
     /// Node-sets of absolute paths inside predicates: the same for every context node.
     nodes: FxHashMap<*const Path, Rc<[NodeRef]>>,
-    /// Whether paths inside predicates select anything, by what that depends on.
+    /// Whether paths inside predicates select anything, by the node on which that depends.
     existence: FxHashMap<(*const Path, NodeId), bool>,
     /// Distinct string-values, smallest and largest number of such node-sets.
     strings: FxHashMap<(*const Path, NodeId), Rc<StringValues>>,
@@ -55,31 +55,31 @@ pub(super) struct EvalCache {
     counts_up: FxHashMap<*const Step, Rc<[u32]>>,
     /// The nearest node at or above each that such a step can choose, or the outermost one; `NO_NODE`: there is none.
     nearest: FxHashMap<*const Step, Rc<[NodeId]>>,
-    /// For which nodes a set of nodes holds what is asked for; nothing if that is not to be found for all at once.
+    /// The nodes for which a condition on a step holds; `None` if it is not determined for all nodes at once.
     tables: FxHashMap<(TableQuestion, TableDomain), Option<NodeBits>>,
-    /// Numbers that many context nodes have in common, by what they depend on.
+    /// Numbers that many context nodes have in common, by the node on which they depend.
     numbers: FxHashMap<(*const Expr, NodeId), f64>,
     /// Sums along an axis, in the message or, for siblings, below one parent; nothing if they are not exact.
     sums: FxHashMap<(*const Path, NodeId), Option<Rc<SumsBefore>>>,
-    /// Texts that many context nodes have in common, by what they depend on.
+    /// Texts that many context nodes have in common, by the node on which they depend.
     common_texts: FxHashMap<(*const Expr, NodeId), Rc<str>>,
     /// The first element with each `xml:id`.
     elements_by_id: Option<Rc<ElementsById>>,
-    /// Where the text of the message contains another one; nothing if that is in too many places.
+    /// Positions where a text occurs in the text of the message; `None` if there are too many.
     occurrences: FxHashMap<*const Expr, Option<Box<[u32]>>>,
-    /// How often it was searched for a text without that.
+    /// How often a text was searched for before its positions were cached.
     searches: FxHashMap<*const Expr, u32>,
-    /// Truth of predicates that are evaluated inside other predicates and so may be asked again for the same node.
+    /// Truth of predicates inside other predicates, which may be evaluated again for the same node.
     predicates: FxHashMap<(*const Expr, NodeRef), bool>,
     /// The values that paths lead to from many nodes; nothing if there are too many.
     joins: FxHashMap<(*const Path, JoinedBy), Option<Rc<Join>>>,
-    /// What lies along an axis of each node, in the message or, for siblings, below one parent.
-    along: FxHashMap<AlongKey, KeptTable>,
+    /// Summaries of the nodes along an axis, in the message or, for siblings, below one parent.
+    summaries: FxHashMap<SummaryKey, KeptTable>,
     entries: usize,
 }
 
-/// The address of what leads along an axis, the node below which it does, and what is asked of it.
-type AlongKey = (*const (), NodeId, AlongQuestion);
+/// The address of a path along an axis, the parent below which it is summarised, and the kind of summary.
+type SummaryKey = (*const (), NodeId, SummaryQuestion);
 
 impl EvalCache {
     /// Creates the cache for a message of so many nodes.
@@ -111,7 +111,7 @@ impl EvalCache {
         self.admit(bytes.div_ceil(ENTRY_BYTES) + 1)
     }
 
-    /// Does the same for what may be large beside what it saves: half of the entries are left to others.
+    /// Counts the entries of a list that may be large compared with its use. Such lists take at most half of the cache.
     fn admit_list(&mut self, count: usize) -> bool {
         self.entries + count <= self.entries_max / 2 && self.admit(count)
     }
@@ -183,7 +183,7 @@ impl EvalCache {
         self.nearest.insert(step, Rc::clone(nearest));
     }
 
-    /// Is a node in a table? Nothing if there is none, and nothing in it if there is not to be one.
+    /// Returns whether a node is in a table; `None` without a table, and `Some(None)` if none is to be made.
     pub(super) fn in_table(&self, key: (TableQuestion, TableDomain), number: u32) -> Option<Option<bool>> {
         let table = self.tables.get(&key)?;
         Some(table.as_ref().map(|table| table.contains(number)))
@@ -203,14 +203,14 @@ impl EvalCache {
         join
     }
 
-    pub(super) fn along(&self, key: &AlongKey) -> Option<KeptTable> {
-        self.along.get(key).cloned()
+    pub(super) fn summary(&self, key: &SummaryKey) -> Option<KeptTable> {
+        self.summaries.get(key).cloned()
     }
 
-    /// Stores a table of so many bytes, or that there is none, and returns what was stored.
-    pub(super) fn keep_along(&mut self, key: AlongKey, table: KeptTable, bytes: usize) -> KeptTable {
+    /// Stores a table of so many bytes, or `None`, and returns it.
+    pub(super) fn keep_summary(&mut self, key: SummaryKey, table: KeptTable, bytes: usize) -> KeptTable {
         let table = table.filter(|_| self.admit_bytes(bytes));
-        self.along.insert(key, table.clone());
+        self.summaries.insert(key, table.clone());
         table
     }
 
@@ -259,8 +259,8 @@ impl EvalCache {
         }
     }
 
-    /// Does a text of `length` bytes occur within a range of the text of the message? Nothing if that was not asked yet, and
-    /// nothing in it if it occurs in too many places.
+    /// Returns whether a text of `length` bytes occurs within a range of the text of the message; `None` before its
+    /// positions are cached, and `Some(None)` if there are too many.
     pub(super) fn occurs_within(&self, part: &Expr, range: &TextRange, length: usize) -> Option<Option<bool>> {
         let occurrences = self.occurrences.get(&std::ptr::from_ref(part))?;
         Some(occurrences.as_ref().map(|occurrences| {
@@ -269,7 +269,7 @@ impl EvalCache {
         }))
     }
 
-    /// Was a text searched for often enough to find all its occurrences? Counts this time.
+    /// Counts a search for a text, and returns whether it has been searched for often enough to cache its positions.
     pub(super) fn is_frequent(&mut self, part: &Expr) -> bool {
         if !self.searches.contains_key(&std::ptr::from_ref(part)) && !self.admit(1) {
             return false;

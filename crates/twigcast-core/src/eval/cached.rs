@@ -180,8 +180,8 @@ impl TableDomain {
     }
 }
 
-/// A question that a table answers: what is summarised, and the address of what it depends on besides the path.
-pub(super) type AlongQuestion = (&'static str, *const ());
+/// The kind of a summary, and the address of an expression that it depends on besides the path.
+pub(super) type SummaryQuestion = (&'static str, *const ());
 
 /// A table of any kind; nothing if there is not to be one.
 pub(super) type KeptTable = Option<Rc<dyn Any>>;

@@ -8,7 +8,7 @@ use crate::query::ast::{CompareOp, Expr, Function, Path};
 use crate::query::functions::ExprType;
 use crate::util::number;
 
-use super::along::Summary;
+use super::axis_summaries::Summary;
 use super::cached::{JoinedBy, StringValues};
 use super::evaluator::{Evaluator, OPERATION_VISITS};
 use super::node::NodeRef;

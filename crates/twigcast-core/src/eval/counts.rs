@@ -73,8 +73,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(counts[id as usize] as usize))
     }
 
-    /// Visits the nodes at and above one that a step on a reverse axis chooses from, innermost first; of those that
-    /// take the last one of them only that. Returns `false` and visits nothing if an index does not have them.
+    /// Visits the nodes at and above one that a step on a reverse axis selects, innermost first; only the outermost for
+    /// a step with `[last()]`. Returns `false`, without visiting any, if an index does not have them.
     pub(super) fn visit_up(&self, hop: &Hop<'a>, from: NodeRef, visit: Visit<'_>) -> Result<bool, Halt> {
         let mut up = match (hop.axis, from) {
             (Axis::Ancestor, _) => self.parent(from),

@@ -8,11 +8,11 @@ use super::cache::EvalCache;
 use super::grams::Grams;
 use super::node::NodeRef;
 use super::texts::MessageText;
-use super::value::{EvalError, KeptValues, Value, WordsOfTexts};
+use super::value::{EvalError, KeptValues, PlacesOfNodes, Value, WordsOfTexts};
 use crate::document::Message;
 use crate::vocabulary::Vocabulary;
 
-/// No query pays for visits.
+/// The payer while visits are counted for no query.
 const NOBODY: u32 = u32::MAX;
 
 /// Visits of one query that are worth remembering while others are at work.
@@ -25,31 +25,31 @@ pub(super) const EXPENSIVE_MIN: u64 = 1_000;
 pub(super) struct Allowance {
     /// The most that a query may ever visit; tables are built that take a share of it.
     pub(super) query: Cell<u64>,
-    /// What each may visit for now.
+    /// The most that each query may visit in its present turn.
     turn: Cell<u64>,
-    /// What all may still visit, but for what the query at work has visited since it had `started` visits.
+    /// The visits left for all queries when the present query had made `started` visits.
     left: Cell<u64>,
     started: Cell<u64>,
-    /// Of that, what is kept for turns of few visits.
+    /// The part of `left` that is reserved for queries with few visits.
     reserve: Cell<u64>,
 }
 
-/// What others have left is for many: each query may take so small a part of it, or so few visits from the reserve.
+/// A query may take the visits that are left divided by `TURN_PART`, but at least `TURN_MIN`, if need be of the reserve.
 const TURN_PART: u64 = 16;
 const TURN_MIN: u64 = 512;
-/// More queries than this leave nothing of what is not kept in reserve.
+/// From this number of users on, shared work may take all visits that are not reserved.
 const USERS_MAX: u32 = 1 << 10;
 
 impl Allowance {
-    /// Returns the number of visits that something may take in all which has taken so many. So many queries share it: each
-    /// pays its part, so together they may take what they might one after the other if each did it for itself.
+    /// Returns the most visits of a piece of work that has made `taken` visits and serves `users` queries. It may take as
+    /// much as these queries might, one after the other, if each did the work for itself.
     fn turn(&self, taken: u64, users: u32) -> u64 {
         let left = self.left.get().saturating_add(taken);
         let free = left.saturating_sub(self.reserve.get());
         if users <= 1 {
             return self.turn.get().min((free / TURN_PART).max(TURN_MIN));
         }
-        // Each takes a part of what those before it have left.
+        // Each query takes its part of what the queries before it have left.
         let kept = (1.0 - 1.0 / TURN_PART as f64).powi(users.min(USERS_MAX) as i32);
         let part = (free as f64 * (1.0 - kept)) as u64;
         let least = (TURN_MIN * u64::from(users)).min(left / TURN_PART);
@@ -65,7 +65,7 @@ const SORT_VISITS: u64 = 8;
 
 /// Evaluates expressions on one message.
 ///
-/// The queries must outlive it: what does not change from node to node is remembered by the address of its expression.
+/// The queries must outlive it: values that are the same for many nodes are cached under the address of their expression.
 pub struct Evaluator<'a> {
     pub(super) message: Message<'a>,
     pub(super) vocabulary: &'a Vocabulary,
@@ -74,8 +74,9 @@ pub struct Evaluator<'a> {
     /// The number of visits at which the query at work has to stop.
     pub(super) visits_max: Cell<u64>,
     pub(super) allowance: Allowance,
-    /// Whose visits are being counted, and what others that were expensive have had.
+    /// The query whose visits are being counted.
     payer: Cell<u32>,
+    /// The visits so far of other queries that were expensive.
     spent: RefCell<FxHashMap<u32, u64>>,
     /// The number of predicates that are being evaluated, one inside the other.
     pub(super) nesting: Cell<u32>,
@@ -84,6 +85,8 @@ pub struct Evaluator<'a> {
     pub(super) kept_values: KeptValues,
     /// The words of texts that selections were verified on.
     pub(super) word_tables: WordsOfTexts,
+    /// The places of nodes.
+    pub(super) places: PlacesOfNodes,
     /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
     pub(super) texts: OnceCell<Option<MessageText>>,
     /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
@@ -115,6 +118,7 @@ impl<'a> Evaluator<'a> {
             cache: RefCell::new(EvalCache::new(message.document.nodes.len())),
             kept_values: KeptValues::default(),
             word_tables: WordsOfTexts::default(),
+            places: PlacesOfNodes::default(),
             texts: OnceCell::new(),
             searched: Cell::new(0),
             grams: OnceCell::new(),

@@ -42,9 +42,9 @@ impl<'a> Evaluator<'a> {
                 Some(argument) => self.number(argument, context)?,
                 None => self.number_value(context.node)?,
             }),
-            F::Floor => Value::Number(self.number(&arguments[0], context)?.floor()),
-            F::Ceiling => Value::Number(self.number(&arguments[0], context)?.ceil()),
-            F::Round => Value::Number(number::round(self.number(&arguments[0], context)?)),
+            F::Floor | F::Ceiling | F::Round | F::Abs => {
+                Value::Number(in_whole(function, self.number(&arguments[0], context)?))
+            }
             F::StringLength => Value::Number(self.string_length(arguments, context)? as f64),
             F::Id => Value::Nodes(self.elements_by_id(&arguments[0], context)?),
             F::LocalName | F::NamespaceUri | F::Name => Value::String(self.name_of(function, arguments, context)?),
@@ -63,17 +63,13 @@ impl<'a> Evaluator<'a> {
                 }
                 Value::String(normal)
             }
-            F::Translate => {
-                let text = self.string(&arguments[0], context)?;
-                let (from, to) = (self.string(&arguments[1], context)?, self.string(&arguments[2], context)?);
-                self.charge_characters(from.len() + to.len())?;
-                let is_by_table = from.is_ascii() && to.is_ascii() && text.is_ascii();
-                self.charge_bytes(text.len(), if is_by_table { BYTES_BY_TABLE } else { 1 })?;
-                Value::String(Cow::Owned(translate(&text, &from, &to)))
-            }
+            F::Translate => Value::String(Cow::Owned(self.translated(arguments, context)?)),
+            F::GeoDistance => Value::Number(self.distance_of_places(arguments, context)?),
+            // The parser makes constants of these.
+            F::GeoPoint | F::GeoCircle | F::GeoBox | F::GeoPolygon => Value::String(Cow::Borrowed("")),
+            F::XsString => Value::String(self.text_in_xquery(&arguments[0], context)?),
             F::LowerCase | F::UpperCase => self.in_case(function, &arguments[0], context)?,
             F::StringJoin => Value::String(Cow::Owned(self.string_join(arguments, context)?)),
-            F::Abs => Value::Number(self.number(&arguments[0], context)?.abs()),
             F::Min | F::Max | F::Avg => Value::Number(self.extreme(function, &arguments[0], context)?),
             F::DistinctValues => Value::Nodes(self.distinct_values(&arguments[0], context)?),
             F::Tokenize => Value::Nodes(self.tokens(arguments, context)?),
@@ -82,7 +78,7 @@ impl<'a> Evaluator<'a> {
             F::Intersect | F::Except => Value::Nodes(self.set_operation(function, arguments, context)?),
             #[rustfmt::skip]
             F::StartsWith | F::EndsWith | F::Contains | F::Matches | F::TwigFullText | F::TimeWithin | F::Boolean
-            | F::Not | F::True | F::False | F::Lang => Value::Boolean(self.call_boolean(function, arguments, context)?),
+            | F::GeoIntersects | F::GeoDisjoint | F::GeoWithin | F::GeoContains | F::Not | F::True | F::False | F::Lang => Value::Boolean(self.call_boolean(function, arguments, context)?),
             #[rustfmt::skip]
             F::XsDouble | F::XsDecimal | F::XsInteger | F::XsDateTime
             | F::XsDate | F::XsTime | F::XsDayTimeDuration | F::XsYearMonthDuration
@@ -93,6 +89,25 @@ impl<'a> Evaluator<'a> {
             | F::MinutesFromDuration | F::SecondsFromDuration | F::XsQName | F::ResolveQName
             | F::TwigVersion | F::TwigNow => self.typed_call_result(function, arguments, context)?,
         })
+    }
+
+    /// Evaluates `translate()`.
+    fn translated(&self, arguments: &'a [Expr], context: Context) -> Result<String, EvalError> {
+        let text = self.string(&arguments[0], context)?;
+        let (from, to) = (self.string(&arguments[1], context)?, self.string(&arguments[2], context)?);
+        self.charge_characters(from.len() + to.len())?;
+        let is_by_table = from.is_ascii() && to.is_ascii() && text.is_ascii();
+        self.charge_bytes(text.len(), if is_by_table { BYTES_BY_TABLE } else { 1 })?;
+        Ok(translate(&text, &from, &to))
+    }
+
+    /// Evaluates `matches()`.
+    fn is_match(&self, arguments: &'a [Expr], context: Context) -> Result<bool, EvalError> {
+        let text = self.text(&arguments[0], context)?.text;
+        // The parser has compiled each pattern.
+        let Expr::Pattern(pattern) = &arguments[1] else { return Ok(false) };
+        self.charge_characters(text.len().saturating_mul(pattern.weight()))?;
+        Ok(pattern.is_match(&text))
     }
 
     /// Returns `boolean()` of a function call, without a detour where the function gives a truth value.
@@ -126,15 +141,12 @@ impl<'a> Evaluator<'a> {
                     _ => text.text.ends_with(&*end.text),
                 })
             }
-            Function::Matches => {
-                let text = self.text(&arguments[0], context)?.text;
-                // The parser has compiled each pattern.
-                let Expr::Pattern(pattern) = &arguments[1] else { return Ok(false) };
-                self.charge_characters(text.len().saturating_mul(pattern.weight()))?;
-                Ok(pattern.is_match(&text))
-            }
+            Function::Matches => self.is_match(arguments, context),
             Function::TwigFullText => self.full_text(arguments, context),
             Function::TimeWithin => self.is_within(arguments, context),
+            Function::GeoIntersects | Function::GeoDisjoint | Function::GeoWithin | Function::GeoContains => {
+                self.places_lie(function, arguments, context)
+            }
             Function::Lang => {
                 let expected = self.string(&arguments[0], context)?;
                 Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &expected)))
@@ -148,7 +160,9 @@ impl<'a> Evaluator<'a> {
             | Function::Sum | Function::Floor | Function::Ceiling | Function::Round
             | Function::LowerCase | Function::UpperCase | Function::StringJoin | Function::Abs
             | Function::Min | Function::Max | Function::Avg | Function::DistinctValues
-            | Function::Tokenize | Function::TwigWords | Function::Replace | Function::Intersect | Function::Except => Ok(super::truth(&self.call(function, arguments, context)?)),
+            | Function::Tokenize | Function::TwigWords | Function::Replace | Function::Intersect | Function::Except | Function::XsString
+            | Function::GeoDistance | Function::GeoPoint | Function::GeoCircle | Function::GeoBox
+            | Function::GeoPolygon => Ok(self.truth(&self.call(function, arguments, context)?)),
             #[rustfmt::skip]
             Function::XsDouble | Function::XsDecimal | Function::XsInteger
             | Function::XsDateTime | Function::XsDate | Function::XsTime
@@ -160,8 +174,21 @@ impl<'a> Evaluator<'a> {
             | Function::MonthsFromDuration | Function::DaysFromDuration | Function::HoursFromDuration
             | Function::MinutesFromDuration | Function::SecondsFromDuration | Function::XsQName
             | Function::ResolveQName | Function::TwigVersion | Function::TwigNow => {
-                Ok(super::truth(&self.typed_call_result(function, arguments, context)?))
+                Ok(self.truth(&self.typed_call_result(function, arguments, context)?))
             },
+        }
+    }
+
+    /// Evaluates `xs:string()`: numbers are written as XQuery writes them.
+    fn text_in_xquery(&self, argument: &'a Expr, context: Context) -> Result<Cow<'a, str>, EvalError> {
+        let number = match self.value(argument, context)? {
+            Value::Number(number) => Some(number),
+            Value::Nodes(items) => items.first().and_then(|&item| self.number_among_values(item)),
+            _ => None,
+        };
+        match number {
+            Some(number) => Ok(number::format_xquery(number)),
+            None => self.string(argument, context),
         }
     }
 
@@ -199,9 +226,10 @@ impl<'a> Evaluator<'a> {
         if let Some(sum) = self.sum_along(argument, context)? {
             return Ok(sum);
         }
-        let mut sum = 0.0;
-        self.numbers(argument, context, &mut |number| sum += number)?;
-        Ok(sum)
+        // The sum of negative zeros is one; that of nothing is not.
+        let mut sum = None;
+        self.numbers(argument, context, &mut |number| sum = Some(sum.map_or(number, |sum: f64| sum + number)))?;
+        Ok(sum.unwrap_or(0.0))
     }
 
     fn in_case(&self, function: Function, argument: &'a Expr, context: Context) -> Result<Value<'a>, EvalError> {
@@ -401,6 +429,16 @@ impl<'a> Evaluator<'a> {
             Expr::Path(path) => self.path_first(path, context),
             _ => Ok(self.nodes(expr, context)?.first().copied()),
         }
+    }
+}
+
+/// Returns what `floor()`, `ceiling()`, `round()` or `abs()` makes of a number.
+fn in_whole(function: Function, number: f64) -> f64 {
+    match function {
+        Function::Floor => number.floor(),
+        Function::Ceiling => number.ceil(),
+        Function::Abs => number.abs(),
+        _ => number::round(number),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Indexes of the nodes that a step selects in the whole message, or below one parent. What the step selects from one
-//! node is a slice of them.
+//! Indexes of the nodes that a step selects in the whole message, or below one parent. The nodes that it selects from one
+//! context node are a slice of the index.
 
 use std::rc::Rc;
 

@@ -13,7 +13,7 @@ use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Path, PathStart, Step};
 use crate::util::number;
 
-use super::along::{AlongSource, AxisList};
+use super::axis_summaries::{AxisList, SummarySource};
 use super::cached::{JOIN_ENTRY_BYTES, JOIN_VALUE_BYTES, Join, JoinedBy};
 use super::evaluator::Evaluator;
 use super::node::NodeRef;
@@ -61,7 +61,7 @@ impl<'a> Evaluator<'a> {
                     matches!(hop.axis, Axis::Child | Axis::Attribute | Axis::SelfAxis | Axis::Namespace | Axis::Parent);
                 !stays && hop.is_set_wise() && !hop.from_descendants
             });
-        is_plain || self.has_list(AlongSource::Path(path))
+        is_plain || self.has_list(SummarySource::Path(path))
     }
 
     /// Does one of some values occur where a path leads from the context node? Nothing if that is not known. `values` is given
@@ -144,7 +144,7 @@ impl<'a> Evaluator<'a> {
 
     /// Returns the join of a path whose step along the axis has positions; nothing if it cannot be had.
     fn listed_join(&self, path: &'a Path, by: JoinedBy, id: NodeId) -> Result<Option<Rc<ListedJoin>>, EvalError> {
-        let source = AlongSource::Path(path);
+        let source = SummarySource::Path(path);
         let question = match by {
             JoinedBy::Text => "join by text",
             JoinedBy::Number => "join by number",

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use super::evaluator::Evaluator;
 use super::node::NodeRef;
 use super::value::{Context, EvalError, KeptValue, Value};
-use crate::query::ast::{Expr, Function};
+use crate::query::ast::{Expr, Function, Path, PathStart};
 use crate::query::functions::ExprType;
 use crate::util::number::{self, SPACES};
 
@@ -66,11 +66,75 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Returns the number that an item of a sequence is; nothing if it is a text or a node.
+    pub(super) fn number_among_values(&self, item: NodeRef) -> Option<f64> {
+        match item {
+            NodeRef::Value(index) => self.number_of_kept(index),
+            _ => None,
+        }
+    }
+
     /// Returns the number that a value of a sequence is; nothing if it is a text.
     pub(super) fn number_of_kept(&self, index: u32) -> Option<f64> {
         match self.kept_values.borrow()[index as usize] {
             KeptValue::Number(number) => Some(number),
             KeptValue::Text(_) => None,
+        }
+    }
+
+    /// Returns `boolean()` of a value.
+    pub(super) fn truth(&self, value: &Value<'_>) -> bool {
+        match value {
+            Value::Boolean(truth) => *truth,
+            Value::Number(number) => number::is_true(*number),
+            Value::String(text) => !text.is_empty(),
+            Value::Nodes(nodes) => self.truth_of_items(nodes),
+            Value::Temporal(_) => true,
+        }
+    }
+
+    /// Returns `boolean()` of a sequence: a single value decides by what it is, as in XPath 3.1, which has no answer for
+    /// several values; here they are true, as nodes are.
+    pub(super) fn truth_of_items(&self, items: &[NodeRef]) -> bool {
+        match items {
+            [NodeRef::Value(index)] => match &self.kept_values.borrow()[*index as usize] {
+                KeptValue::Text(text) => !text.is_empty(),
+                KeptValue::Number(number) => number::is_true(*number),
+            },
+            items => !items.is_empty(),
+        }
+    }
+
+    /// Evaluates `boolean(nodes ! value)`.
+    pub(super) fn truth_of_map(&self, nodes: &'a Expr, value: &'a Expr, context: Context) -> Result<bool, EvalError> {
+        if !self.has_one_value(value) {
+            return Ok(self.truth_of_items(&self.mapped(nodes, value, context)?));
+        }
+        // There is a value for each node, and only one that is alone counts.
+        match *self.nodes(nodes, context)? {
+            [] => Ok(false),
+            [node] => self.within_predicate(|| self.boolean(value, Context::at(node))),
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns whether an expression has exactly one value, which is a text or a number.
+    pub(super) fn has_one_value(&self, value: &Expr) -> bool {
+        matches!(self.type_of(value), ExprType::String | ExprType::Number)
+    }
+
+    /// Returns whether a path may select values, of which one alone decides by what it is.
+    pub(super) fn may_select_values(&self, path: &Path, context: Context) -> bool {
+        let is_value = |node: Option<&NodeRef>| matches!(node, Some(NodeRef::Value(_)));
+        match &path.start {
+            PathStart::Context => is_value(Some(&context.node)),
+            PathStart::Filter { primary, .. } if path.steps.is_empty() => match &**primary {
+                Expr::Path(Path { start: PathStart::Variable(id), steps }) if steps.is_empty() => {
+                    matches!(&self.variables[id.index()], Value::Nodes(nodes) if is_value(nodes.first()))
+                }
+                primary => primary.gives_values(),
+            },
+            _ => false,
         }
     }
 
@@ -130,11 +194,7 @@ impl<'a> Evaluator<'a> {
         let mut numbers: HashSet<u64, RandomState> = HashSet::default();
         let mut distinct = Vec::new();
         for node in self.nodes(items, context)? {
-            let number = match node {
-                NodeRef::Value(index) => self.number_of_kept(index),
-                _ => None,
-            };
-            if let Some(number) = number {
+            if let Some(number) = self.number_among_values(node) {
                 // Both zeros are equal, and so is NaN to itself here.
                 let bits = if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() };
                 self.charge(1)?;
@@ -173,6 +233,11 @@ impl<'a> Evaluator<'a> {
     ) -> Result<(), EvalError> {
         if let Expr::Call { function: Function::TwigWords, arguments } = expr {
             return self.append_words_at(arguments, node, texts);
+        }
+        if let (Expr::Path(path), NodeRef::Node(element)) = (expr, node)
+            && self.append_plain(path, element, texts)?
+        {
+            return Ok(());
         }
         let Expr::Call { function: Function::Tokenize, arguments } = expr else {
             if let Value::Nodes(nodes) = self.value_at(expr, node)? {

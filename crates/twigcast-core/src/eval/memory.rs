@@ -1,5 +1,5 @@
-//! Values that many nodes have in common: what does not depend on the context node at all, and what depends only on its
-//! parent, as `sum(../*)` does, which all siblings ask.
+//! Caches values that many context nodes have in common: those that do not depend on the context node at all, and those that
+//! depend only on its parent, such as `sum(../*)`.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::evaluator::Evaluator;
 use super::node::NodeRef;
 use super::value::{Context, EvalError};
 
-/// What the value of an expression depends on besides the message. Later variants include earlier ones.
+/// The part of the context that the value of an expression depends on. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ContextDependence {
     /// Nothing.

@@ -31,8 +31,8 @@
 //! assert_eq!(evaluator.number(&expr, Context::DOCUMENT), Ok(3.0));
 //! ```
 
-mod along;
 mod axes;
+mod axis_summaries;
 mod bits;
 mod cache;
 mod cached;
@@ -48,6 +48,8 @@ mod kept_values;
 mod memory;
 mod node;
 mod path;
+mod places;
+mod plain_paths;
 mod position_pattern;
 mod predicates;
 mod search;
@@ -73,9 +75,10 @@ use crate::util::number;
 pub use evaluator::Evaluator;
 use evaluator::OPERATION_VISITS;
 pub use node::NodeRef;
+pub use places::RegionDistance;
 pub use value::{Context, EvalError, Value};
 
-use value::{BarePath, Halt, bare, truth, was_stopped};
+use value::{BarePath, Halt, bare, was_stopped};
 
 impl<'a> Evaluator<'a> {
     /// Returns the value of an expression.
@@ -90,6 +93,7 @@ impl<'a> Evaluator<'a> {
             Expr::Literal(text) => Ok(Value::String(Cow::Borrowed(text))),
             Expr::Pattern(pattern) => Ok(Value::String(Cow::Borrowed(pattern.text()))),
             Expr::Selection(selection) => Ok(Value::String(Cow::Borrowed(selection.text()))),
+            Expr::Region(region) => Ok(Value::String(Cow::Borrowed(region.text()))),
             Expr::Union(_) | Expr::Map { .. } => Ok(Value::Nodes(self.nodes(expr, context)?)),
             Expr::Path(path) => match bare(path) {
                 Some(BarePath::Variable(variable)) => Ok(self.variables[variable].clone()),
@@ -114,20 +118,20 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Compare { op, left, right } => self.compare(*op, left, right, context),
             Expr::Union(operands) => self.any(operands, context),
-            // There is a value for each node.
-            Expr::Map { nodes, value } if self.type_of(value) != ExprType::NodeSet => self.boolean(nodes, context),
-            Expr::Map { .. } => Ok(!self.nodes(expr, context)?.is_empty()),
+            Expr::Map { nodes, value } => self.truth_of_map(nodes, value, context),
             Expr::Path(path) => match bare(path) {
-                Some(BarePath::Variable(variable)) => Ok(truth(&self.variables[variable])),
+                Some(BarePath::Variable(variable)) => Ok(self.truth(&self.variables[variable])),
                 Some(BarePath::Expression(primary)) => self.boolean(primary, context),
+                None if self.may_select_values(path, context) => Ok(self.truth_of_items(&self.nodes(expr, context)?)),
                 None => self.path_exists(path, context),
             },
             Expr::Call { function, arguments } => self.call_boolean(*function, arguments, context),
             Expr::Literal(text) => Ok(!text.is_empty()),
             Expr::Pattern(pattern) => Ok(!pattern.text().is_empty()),
             Expr::Selection(selection) => Ok(!selection.text().is_empty()),
-            Expr::Typed(_) => Ok(truth(&self.typed_result(expr, context)?)),
-            Expr::Arithmetic { op, .. } if op.is_of_temporals() => Ok(truth(&self.typed_result(expr, context)?)),
+            Expr::Region(_) => Ok(true),
+            Expr::Typed(_) => Ok(self.truth(&self.typed_result(expr, context)?)),
+            Expr::Arithmetic { op, .. } if op.is_of_temporals() => Ok(self.truth(&self.typed_result(expr, context)?)),
             Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => {
                 Ok(number::is_true(self.number(expr, context)?))
             }
@@ -201,6 +205,7 @@ impl<'a> Evaluator<'a> {
             Expr::Literal(text) => Ok(number::parse(text)),
             Expr::Pattern(pattern) => Ok(number::parse(pattern.text())),
             Expr::Selection(selection) => Ok(number::parse(selection.text())),
+            Expr::Region(_) => Ok(f64::NAN),
             Expr::Path(path) if bare(path).is_none() => {
                 self.path_first(path, context)?.map_or(Ok(f64::NAN), |node| self.number_value(node))
             }
@@ -264,7 +269,7 @@ impl<'a> Evaluator<'a> {
     pub fn count(&self, expr: &'a Expr, context: Context) -> Result<usize, EvalError> {
         match expr {
             Expr::Path(path) => self.path_count(path, context, usize::MAX),
-            Expr::Map { nodes, value } if self.type_of(value) != ExprType::NodeSet => self.count(nodes, context),
+            Expr::Map { nodes, value } if self.has_one_value(value) => self.count(nodes, context),
             _ => Ok(self.nodes(expr, context)?.len()),
         }
     }

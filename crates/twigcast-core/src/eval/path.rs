@@ -1,4 +1,4 @@
-//! Location paths and filter expressions: does one lead anywhere, how many nodes does it select, which.
+//! Evaluates location paths and filter expressions: whether one selects anything, how many nodes, and which.
 //!
 //! Two ways through a path. *Streaming* goes depth first, from each node of a step straight on to the next step, and so
 //! ends at the first node that satisfies the caller; descendant hops remember which ranges they have been through, so
@@ -273,7 +273,7 @@ impl<'a> Evaluator<'a> {
         contexts.into_iter().try_for_each(visit)
     }
 
-    /// Visits what steps select from one node until `visit` has what it wanted; returns whether it had.
+    /// Visits the nodes that steps select from one node, until `visit` stops; returns whether it did.
     pub(super) fn steps_reach(&self, steps: &'a [Step], from: NodeRef, visit: Visit<'_>) -> Result<bool, EvalError> {
         if is_streamable(steps) {
             was_stopped(self.stream(steps, from, false, &mut Coverage::default(), visit))

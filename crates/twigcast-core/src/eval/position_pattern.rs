@@ -194,7 +194,7 @@ fn of_arithmetic(op: ArithmeticOp, left: PositionNumber, right: PositionNumber) 
         (ArithmeticOp::Modulo, Linear { factor, last: 0.0, offset }, Constant(divisor)) => {
             of_remainder(factor, offset, divisor).map(Periodic)
         }
-        // What is a function of something that repeats does, too.
+        // A function of a periodic value is periodic.
         (_, Periodic(repetition), Constant(_)) | (_, Constant(_), Periodic(repetition)) => Some(Periodic(repetition)),
         (_, Periodic(left), Periodic(right)) => left.and(right).map(Periodic),
         _ => None,

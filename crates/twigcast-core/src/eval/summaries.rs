@@ -1,4 +1,4 @@
-//! The summaries of what lies along an axis that conditions ask for: whether there is a node, how many, the first and the last,
+//! Summaries of the nodes along an axis, as conditions need them: whether there is a node, how many, the first and the last,
 //! the least and the greatest number, whether all values are alike, the sum.
 
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use foldhash::fast::RandomState;
 use crate::document::Document;
 use crate::query::ast::{Axis, CompareOp, Expr, Path, PathStart};
 
-use super::along::{AlongSource, Summary};
+use super::axis_summaries::{Summary, SummarySource};
 use super::evaluator::Evaluator;
 use super::node::NodeRef;
 use super::predicates::{is_first, is_last};
 use super::steps::Hop;
-use super::sums::{EXACT_MAX, leads_apart};
+use super::sums::{EXACT_MAX, is_plain_integer, leads_apart};
 use super::value::{Context, EvalError, Halt};
 
-/// Bytes of different values that may be told apart.
+/// The most bytes of different values that are compared.
 const VALUE_BYTES_MAX: usize = 8 << 20;
 
 impl Summary for bool {
@@ -113,7 +113,7 @@ impl NumberEnds {
 pub(super) enum Likeness {
     /// No node.
     Nothing,
-    /// Nodes that all have the value with this number, as this one does.
+    /// Nodes with the same value: its number, and one of the nodes.
     Alike(u32, NodeRef),
     /// Nodes of different values.
     Different,
@@ -157,7 +157,7 @@ impl Summary for ExactSum {
 impl<'a> Evaluator<'a> {
     /// Returns whether a path along an axis leads anywhere; nothing if that is not found for all context nodes at once.
     pub(super) fn exists_along(&self, path: &'a Path, context: Context) -> Result<Option<bool>, EvalError> {
-        self.summary_along(AlongSource::Path(path), context, ("exists", std::ptr::null()), &mut |_, exists| {
+        self.summary_along(SummarySource::Path(path), context, ("exists", std::ptr::null()), &mut |_, exists| {
             *exists = true;
             Ok(())
         })
@@ -171,10 +171,15 @@ impl<'a> Evaluator<'a> {
         target: &mut dyn FnMut(NodeRef) -> Result<bool, EvalError>,
     ) -> Result<Option<bool>, EvalError> {
         let Expr::Path(path) = set else { return Ok(None) };
-        self.summary_along(AlongSource::Path(path), context, ("any", std::ptr::null()), &mut |node, any: &mut bool| {
-            *any = *any || target(node)?;
-            Ok(())
-        })
+        self.summary_along(
+            SummarySource::Path(path),
+            context,
+            ("any", std::ptr::null()),
+            &mut |node, any: &mut bool| {
+                *any = *any || target(node)?;
+                Ok(())
+            },
+        )
     }
 
     /// Returns how many nodes a path along an axis selects.
@@ -182,7 +187,7 @@ impl<'a> Evaluator<'a> {
         if !leads_apart_from_axis(path) {
             return Ok(None);
         }
-        self.summary_along(AlongSource::Path(path), context, ("count", std::ptr::null()), &mut |_, count| {
+        self.summary_along(SummarySource::Path(path), context, ("count", std::ptr::null()), &mut |_, count| {
             *count += 1;
             Ok(())
         })
@@ -198,7 +203,7 @@ impl<'a> Evaluator<'a> {
         let document = self.message.document;
         let of_predicates = predicates.first().map_or(std::ptr::null(), |first| std::ptr::from_ref(first).cast());
         self.summary_along(
-            AlongSource::Path(path),
+            SummarySource::Path(path),
             context,
             ("ends", of_predicates),
             &mut |node, ends: &mut NodeEnds| {
@@ -220,7 +225,7 @@ impl<'a> Evaluator<'a> {
         if !takes_last && !is_first(last) {
             return Ok(None);
         }
-        let (source, document) = (AlongSource::Step(hop.step, before), self.message.document);
+        let (source, document) = (SummarySource::Step(hop.step, before), self.message.document);
         let question = ("picked", std::ptr::null());
         let ends = self.summary_along(source, Context::at(from), question, &mut |node, ends: &mut NodeEnds| {
             *ends = ends.and(NodeEnds::of(node, document));
@@ -235,7 +240,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn numbers_along(&self, set: &'a Expr, context: Context) -> Result<Option<NumberEnds>, EvalError> {
         let Expr::Path(path) = set else { return Ok(None) };
         self.summary_along(
-            AlongSource::Path(path),
+            SummarySource::Path(path),
             context,
             ("numbers", std::ptr::null()),
             &mut |node, numbers: &mut NumberEnds| {
@@ -250,7 +255,7 @@ impl<'a> Evaluator<'a> {
         let Expr::Path(path) = set else { return Ok(None) };
         let (mut values, mut bytes): (HashMap<Box<str>, u32, RandomState>, _) = (HashMap::default(), 0);
         self.summary_along(
-            AlongSource::Path(path),
+            SummarySource::Path(path),
             context,
             ("likeness", std::ptr::null()),
             &mut |node, likeness: &mut Likeness| {
@@ -281,7 +286,7 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         let sum = self.summary_along(
-            AlongSource::Path(path),
+            SummarySource::Path(path),
             context,
             ("sum", std::ptr::null()),
             &mut |node, sum: &mut ExactSum| {
@@ -292,7 +297,7 @@ impl<'a> Evaluator<'a> {
                         sum: number,
                         size: number.abs(),
                         others: 0,
-                        inexact: u32::from(number.fract() != 0.0 || !number.is_finite()),
+                        inexact: u32::from(!is_plain_integer(number)),
                     },
                 };
                 *sum = sum.and(one);

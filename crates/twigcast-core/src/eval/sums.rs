@@ -76,7 +76,7 @@ impl<'a> Evaluator<'a> {
                 } else {
                     sum += number;
                     size += number.abs();
-                    is_exact &= number.fract() == 0.0;
+                    is_exact &= is_plain_integer(number);
                 }
                 Ok(())
             })?;
@@ -87,6 +87,12 @@ impl<'a> Evaluator<'a> {
         }
         Ok(Some(sums))
     }
+}
+
+/// Returns whether sums of such numbers are the same however they are made, up to [`EXACT_MAX`]. Negative zeros have a sum of
+/// their own.
+pub(super) fn is_plain_integer(number: f64) -> bool {
+    number.fract() == 0.0 && !(number == 0.0 && number.is_sign_negative())
 }
 
 /// Returns `true` if steps lead from different nodes to different nodes, each once.

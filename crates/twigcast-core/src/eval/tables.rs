@@ -307,7 +307,7 @@ impl<'a> Evaluator<'a> {
         beside
     }
 
-    /// Returns where the last node of a set is (0: there is none), and where the first of them to end does.
+    /// Returns the last node of a set (0 for an empty one), and the least end of its nodes.
     fn reach(&self, nodes: &NodeBits) -> (NodeId, NodeId) {
         let all = &self.message.document.nodes;
         nodes

@@ -169,7 +169,7 @@ impl<'a> Evaluator<'a> {
         Ok(Some((texts, texts.range(self.message.document, id))))
     }
 
-    /// Returns the string-value of a node, to be looked at only: whoever does that counts what is looked at.
+    /// Returns the string-value of a node without copying it. The caller counts the visits of reading it.
     pub(super) fn reading(&self, node: NodeRef) -> Result<BorrowedText<'_>, EvalError> {
         if let NodeRef::Node(id) = node
             && matches!(self.message.document.nodes[id as usize].kind, NodeKind::Document | NodeKind::Element)

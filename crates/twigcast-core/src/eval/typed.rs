@@ -1,4 +1,5 @@
-//! Values of the types of XML Schema. What is none of its type is no value: it compares with nothing, and no sum has one.
+//! Values of the types of XML Schema. A text that is not of its type has no value: it compares with nothing, and sums
+//! skip it.
 
 use std::borrow::Cow;
 
@@ -74,11 +75,14 @@ impl<'a> Evaluator<'a> {
     /// Returns what the string-value of a node is as a value of a type; `None` if it is none.
     pub fn typed_value(&self, node: NodeRef, cast: CastType) -> Result<Option<TypedValue>, EvalError> {
         self.charge(OPERATION_VISITS)?;
+        if let Some(number) = self.number_among_values(node).filter(|_| cast == CastType::Double) {
+            return Ok(Some(TypedValue::Number(number)));
+        }
         Ok(cast.parse(&self.whole_reading(node)?))
     }
 
-    /// Returns the values of a type that an expression has, which is asked of one node after the other: of nodes, all that are
-    /// some; otherwise its only value.
+    /// Returns the values of a type that an expression has, which is asked of one node after the other: of nodes, all
+    /// that are some; otherwise its only value.
     pub fn typed_values_at(&self, expr: &'a Expr, cast: CastType, node: NodeRef) -> Result<Vec<TypedValue>, EvalError> {
         self.within_predicate(|| {
             let context = Context::at(node);
@@ -98,6 +102,10 @@ impl<'a> Evaluator<'a> {
         Ok(match expr {
             Expr::Typed(constant) => Some(constant.value()),
             Expr::Number(number) => Some(TypedValue::Number(*number)),
+            // These functions return NaN if an argument is not a number.
+            Expr::Call { function, .. } if function.needs_numbers() && expr.cast_type(ExprType::Number).is_some() => {
+                self.typed_number(expr, context)?.filter(|value| !matches!(value, TypedValue::Number(n) if n.is_nan()))
+            }
             Expr::Call { function, arguments } => match self.typed_call(*function, arguments, context)? {
                 Some(value) => value,
                 None => self.typed_number(expr, context)?,
@@ -166,10 +174,10 @@ impl<'a> Evaluator<'a> {
             },
             ExprType::Number | ExprType::Boolean => self.number_as(function, argument, context)?,
             ExprType::NodeSet => match self.first_node(argument, context)? {
-                Some(node) => {
-                    let text = self.whole_reading(node)?;
-                    self.text_as(function, cast, &text)
-                }
+                Some(node) => match self.number_among_values(node).filter(|_| function == Function::XsDouble) {
+                    Some(number) => Some(TypedValue::Number(number)),
+                    None => self.text_as(function, cast, &self.whole_reading(node)?),
+                },
                 None => None,
             },
             _ => self.text_as(function, cast, &self.string(argument, context)?),

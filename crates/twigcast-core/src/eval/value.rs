@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::node::NodeRef;
 use crate::query::ast::{Expr, Path, PathStart};
-use crate::util::number;
+use crate::util::places::Geometry;
 use crate::util::temporal::Temporal;
 use crate::util::words::{PlacedWords, StemLanguage, WordOptions};
 
@@ -40,6 +40,9 @@ pub(crate) type KeptValues = Rc<RefCell<Vec<KeptValue>>>;
 
 /// The words of the texts of a message that selections were verified on.
 pub(super) type WordsOfTexts = RefCell<FxHashMap<(NodeRef, WordOptions, Option<StemLanguage>), Rc<PlacedWords>>>;
+
+/// The places of the nodes of a message that were asked for.
+pub(super) type PlacesOfNodes = RefCell<FxHashMap<NodeRef, Rc<[Rc<Geometry>]>>>;
 
 /// The context of an evaluation: node, position and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +128,7 @@ impl std::error::Error for EvalError {}
 
 /// The reason for which a walk over nodes ended before its end.
 pub(super) enum Halt {
-    /// The caller has what it wanted.
+    /// The caller needs no further node.
     Stopped,
     /// No further node of this step can pass (a position is used up). Never leaves the step.
     StepDone,
@@ -157,7 +160,7 @@ pub(super) enum BarePath<'e> {
     Expression(&'e Expr),
 }
 
-/// Returns what a path is another way to write; `None` if it has steps or predicates.
+/// Returns the variable or expression that a path merely wraps; `None` if it has steps or predicates.
 pub(super) fn bare(path: &Path) -> Option<BarePath<'_>> {
     if !path.steps.is_empty() {
         return None;
@@ -166,16 +169,5 @@ pub(super) fn bare(path: &Path) -> Option<BarePath<'_>> {
         PathStart::Variable(id) => Some(BarePath::Variable(id.index())),
         PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(BarePath::Expression(primary)),
         _ => None,
-    }
-}
-
-/// Returns `boolean()` of a value.
-pub(super) fn truth(value: &Value<'_>) -> bool {
-    match value {
-        Value::Boolean(truth) => *truth,
-        Value::Number(number) => number::is_true(*number),
-        Value::String(text) => !text.is_empty(),
-        Value::Nodes(nodes) => !nodes.is_empty(),
-        Value::Temporal(_) => true,
     }
 }

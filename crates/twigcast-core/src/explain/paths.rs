@@ -29,7 +29,7 @@ struct StepOutcome {
     report: StepReport,
     /// In document order.
     selected: Vec<NodeRef>,
-    /// The first predicate that leaves nothing, and what reached it.
+    /// The first predicate that no node passes, and the nodes that reached it.
     failed: Option<(usize, Vec<Context>)>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Explainer<'a> {
         Ok(StepOutcome { report, selected, failed })
     }
 
-    /// Adds what comes nearest where a step selects nothing.
+    /// Adds the nearest nodes when a step selects nothing.
     fn explain_failure(
         &self,
         link: &PathHop<'a>,
@@ -291,7 +291,7 @@ impl<'a> Explainer<'a> {
         Ok(None)
     }
 
-    /// Returns what is there where no node passes a step's test.
+    /// Returns hints about the nodes that exist where none passes a step's test.
     fn missing(&self, contexts: &[NodeRef], link: &PathHop<'a>) -> Result<Vec<Hint>, EvalError> {
         let step = link.step;
         if step.test == NodeTest::Text {

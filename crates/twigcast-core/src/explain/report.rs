@@ -73,7 +73,7 @@ pub enum Detail {
     Omitted,
 }
 
-/// An operand and what it is worth here.
+/// An operand and its value here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperandReport {
     /// The operand.
@@ -170,6 +170,8 @@ pub enum HintKind {
     Absent,
     /// Fewer nodes than the position asks for.
     Position,
+    /// The place is elsewhere, or none can be read.
+    Region,
 }
 
 impl HintKind {
@@ -185,6 +187,7 @@ impl HintKind {
             Self::WhiteSpace => "white-space",
             Self::AsNumber => "as-number",
             Self::NotANumber => "not-a-number",
+            Self::Region => "region",
             Self::StringValue => "string-value",
             Self::Contained => "contained",
             Self::OnePredicate => "one-predicate",

@@ -1,6 +1,6 @@
 //! Verdicts on the parts of an expression: whether they hold, and why.
 
-use crate::eval::{Context, EvalError, NodeRef, Value};
+use crate::eval::{Context, EvalError, NodeRef, RegionDistance, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 use crate::query::position::is_positional;
 
@@ -12,6 +12,11 @@ use super::{Explainer, comparison, shown};
 const DEPTH_MAX: usize = 6;
 /// Operands of a comparison that are listed.
 const VALUES_MAX: usize = 5;
+
+/// Returns whether a function asks how places lie to a region.
+fn is_relation_of_places(function: Function) -> bool {
+    matches!(function, Function::GeoIntersects | Function::GeoDisjoint | Function::GeoWithin | Function::GeoContains)
+}
 
 impl<'a> Explainer<'a> {
     /// Returns whether `boolean()` of an expression is true, and why.
@@ -79,6 +84,16 @@ impl<'a> Explainer<'a> {
             }
             Expr::Call { function: Function::Boolean, arguments } => {
                 self.detail(&arguments[0], context, depth, holds, hints)?
+            }
+            Expr::Call { function, arguments } if is_relation_of_places(*function) => {
+                if !holds {
+                    *hints = self.place_hints(*function, arguments, context)?;
+                }
+                Detail::Comparison {
+                    operator: function.name(),
+                    left: self.operand(&arguments[0], context, depth, !holds)?,
+                    right: self.operand(&arguments[1], context, depth, !holds)?,
+                }
             }
             Expr::Call { function: function @ (Function::Contains | Function::StartsWith), arguments } => {
                 if !holds {
@@ -148,6 +163,40 @@ impl<'a> Explainer<'a> {
             return Ok(vec![Hint { kind: HintKind::Absent, message, location: None }]);
         }
         comparison::hints(&self.evaluator, &text, nodes, op, constant)
+    }
+
+    /// Returns why no place lies to a region as a function asks.
+    fn place_hints(&self, function: Function, arguments: &'a [Expr], context: Context) -> Result<Vec<Hint>, EvalError> {
+        let hint = |message: String| Ok(vec![Hint { kind: HintKind::Region, message, location: None }]);
+        let [places, Expr::Region(region)] = arguments else { return Ok(Vec::new()) };
+        let text = self.text(places);
+        let Some(nearest) = self.evaluator.nearest_of_places(places, region, context)? else {
+            let is_there = self.evaluator.boolean(places, context)?;
+            return hint(if is_there {
+                format!(
+                    "no place can be read from `{text}`: it is no polygon, circle, point, line or box as CAP, GeoRSS, GML \
+                         or KML write it, or its numbers are out of range"
+                )
+            } else {
+                format!("there is no `{text}` here, so there is no place")
+            });
+        };
+        let region = region.text();
+        hint(match (function, nearest) {
+            (_, RegionDistance::Kilometres(kilometres)) => {
+                format!("the nearest place of `{text}` is {kilometres:.1} km away from {region}")
+            }
+            (Function::GeoWithin, RegionDistance::Meets) => {
+                format!("a place of `{text}` meets {region}, but only a part of it is within")
+            }
+            (Function::GeoContains, RegionDistance::Meets) => {
+                format!("a place of `{text}` meets {region}, but does not contain all of it")
+            }
+            (Function::GeoDisjoint, RegionDistance::Meets) => format!("all places of `{text}` meet {region}"),
+            (_, RegionDistance::Meets | RegionDistance::Apart) => {
+                format!("no place of `{text}` has a point in common with {region}")
+            }
+        })
     }
 
     fn contained_hints(

@@ -14,10 +14,11 @@ pub(super) fn cost_of_test(test: &ValueTest, element: NameTest, frequencies: &dy
         Relation::Within(range) if range.is_point() => 0.05,
         Relation::Within(_) => 0.4,
         Relation::Overlaps(_) => 0.06,
-        Relation::NoneWithin(_) => 0.6,
+        Relation::NoneWithin(_) | Relation::Differs(_) | Relation::NoneEquals(_) | Relation::OtherNumber(_) => 0.6,
         Relation::StartsWith(part) => [0.2, 0.1, 0.04][part.len().clamp(1, 3) - 1],
         Relation::Contains(part) => [0.4, 0.2, 0.1, 0.05][part.len().clamp(1, 4) - 1],
-        Relation::Differs(_) | Relation::OtherNumber(_) | Relation::Matches(_) => return None,
+        Relation::Region(_) => 0.02,
+        Relation::Matches(_) => return None,
     };
     Some(frequencies.expected(element, test, assumed))
 }

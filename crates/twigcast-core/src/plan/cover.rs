@@ -18,6 +18,8 @@ use super::residual_condition::Condition;
 use super::route::{Access, Action, Frequencies, Route};
 use crate::analysis;
 use crate::query::ast::{Axis, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::functions::ExprType;
+use crate::query::position::is_positional;
 
 /// A range costs nothing where it does not lead to a match if at least this part of all queries has the same residual, which is
 /// then decided once for all of them (see [`crate::access::table::GuardedRanges`]).
@@ -164,7 +166,11 @@ impl<'f> Covers<'f> {
     pub(super) fn add_path(&mut self, pattern: &PathPattern<'_>) {
         let mut chain = Vec::new();
         let outside = if self.at_document.is_empty() { 1.0 } else { 0.0 };
-        if let (_, Some((element, condition))) = self.pick_in_path(pattern, outside) {
+        let (cost, picked) = self.pick_in_path(pattern, outside);
+        if self.add_elsewhere(pattern, cost / ABOUT_AS_RARE) {
+            return;
+        }
+        if let Some((element, condition)) = picked {
             self.add_inside(&mut chain, pattern, element, &condition);
             return;
         }
@@ -175,13 +181,36 @@ impl<'f> Covers<'f> {
         self.push(&chain, None);
     }
 
+    /// Adds the accesses of a path from the document node that a condition compares with, as `//b[@k = 'v']/@id` in
+    /// `//a[@ref = //b[@k = 'v']/@id]`, if they are looked up more seldom than `cost_max`. Returns whether they are.
+    fn add_elsewhere(&mut self, pattern: &PathPattern<'_>, cost_max: f32) -> bool {
+        let conditions = pattern.elements.iter().flat_map(|element| &element.conditions);
+        let others = conditions.filter_map(compared_elsewhere).filter_map(|path| PathPattern::of(path, true));
+        let priced = others.filter_map(|other| match self.pick_in_path(&other, 0.0) {
+            (cost, Some(picked)) if cost < cost_max => Some((cost, other, picked)),
+            _ => None,
+        });
+        let Some((_, other, (element, condition))) = priced.min_by(|(a, ..), (b, ..)| a.total_cmp(b)) else {
+            return false;
+        };
+        let whole = Rc::new(Condition::Expr(pattern.whole()));
+        self.at_document.push(Rc::new(Condition::AtDocument(whole)));
+        self.add_inside(&mut Vec::new(), &other, element, &condition);
+        self.at_document.pop();
+        true
+    }
+
     /// Returns the condition in a path that is looked up best, by its element, and how often that will be found. `outside` is the
     /// part of all queries that has the same conditions outside of the path.
     fn pick_in_path(&self, pattern: &PathPattern<'_>, outside: f32) -> (f32, Option<(usize, Box<PickedCondition>)>) {
         let mut picks = Vec::new();
         for (index, element) in pattern.elements.iter().enumerate() {
             let others = pattern.elements.iter().enumerate().filter(|(other, _)| *other != index);
-            let outside = others.fold(outside, |share, (_, other)| share * self.share_of_element(other));
+            let is_asked = outside > 0.0 && element.conditions.iter().any(may_lead_by_range);
+            let outside = match is_asked {
+                true => others.fold(outside, |share, (_, other)| share * self.share_of_element(other)),
+                false => 0.0,
+            };
             if let Some((cost, picked)) = self.pick(&element.conditions, element.step.test, outside)
                 && cost < ALWAYS
             {
@@ -199,17 +228,23 @@ impl<'f> Covers<'f> {
     }
 
     /// Returns which part of all queries is expected to have the same conditions.
-    fn share_of_all<'c, 'q: 'c>(&self, conditions: impl Iterator<Item = &'c Formula<'q>>) -> f32 {
-        conditions.fold(1.0, |share, condition| {
-            share
-                * match condition {
-                    Formula::Test(ValueTest { operand, relation: Relation::Equals(text) }) => {
-                        self.residuals.frequencies.equality(operand, text)
-                    }
-                    Formula::Implied(_) => 1.0,
-                    _ => 0.0,
-                }
-        })
+    fn share_of_all<'c, 'q: 'c>(&self, conditions: impl Iterator<Item = &'c Formula<'q>> + Clone) -> f32 {
+        let may_be_shared = |condition: &Formula<'_>| match condition {
+            Formula::Test(test) => matches!(test.relation, Relation::Equals(_)),
+            Formula::Implied(_) => true,
+            _ => false,
+        };
+        // Looking frequencies up takes longer than to see that there is no need to.
+        if !conditions.clone().all(may_be_shared) {
+            return 0.0;
+        }
+        let share = |condition: &Formula<'_>| match condition {
+            Formula::Test(ValueTest { operand, relation: Relation::Equals(text) }) => {
+                self.residuals.frequencies.equality(operand, text)
+            }
+            _ => 1.0,
+        };
+        conditions.map(share).product()
     }
 
     /// Returns the condition of a list, on an element of a name, that is looked up best, and how often it will be found.
@@ -217,16 +252,12 @@ impl<'f> Covers<'f> {
         let mut best: Option<(f32, PickedCondition)> = None;
         for (index, condition) in conditions.iter().enumerate() {
             let others = || conditions.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other);
-            let outside = || if outside > 0.0 { outside * self.share_of_all(others()) } else { 0.0 };
+            let is_asked = outside > 0.0 && may_lead_by_range(condition);
+            let outside = || if is_asked { outside * self.share_of_all(others()) } else { 0.0 };
             let (cost, pick) = match condition {
                 Formula::Test(test) => match self.cost_of_test(test, element) {
                     Some(cost) => {
-                        let is_range = match test.relation {
-                            Relation::Within(range) => !range.is_point(),
-                            Relation::Overlaps(_) => true,
-                            _ => false,
-                        };
-                        let share = if is_range { outside() } else { 0.0 };
+                        let share = outside();
                         (if share >= GUARD_SHARE_MIN { cost * share } else { cost }, Pick::Here)
                     }
                     None => continue,
@@ -274,7 +305,7 @@ impl<'f> Covers<'f> {
             let left_out = picked.filter(|_| index == end);
             let mut conditions = self.residuals.of_all_but(&element.conditions, left_out);
             if let Some(step) = element.positional {
-                conditions.push(Rc::new(Condition::Position(step.clone())));
+                conditions.push(Rc::new(Condition::Position(counting(step))));
             }
             if index == end
                 && let Some(below) = pattern.below(end)
@@ -330,6 +361,41 @@ impl<'f> Covers<'f> {
         let path = chain.iter().map(|element| element.step).collect();
         self.routes.push(Route { path, action: Action::Access { entries: vec![access], whole: false } });
     }
+}
+
+/// Returns whether the part of queries that have the same conditions otherwise may matter to how a condition is looked up.
+fn may_lead_by_range(condition: &Formula<'_>) -> bool {
+    match condition {
+        Formula::Test(test) => match test.relation {
+            Relation::Within(range) => !range.is_point(),
+            Relation::Overlaps(_) => true,
+            _ => false,
+        },
+        Formula::Path(pattern) | Formula::Implied(pattern) => {
+            pattern.elements.iter().flat_map(|element| &element.conditions).any(may_lead_by_range)
+        }
+        Formula::Any(_) | Formula::Not(_) | Formula::Opaque(_) => false,
+    }
+}
+
+/// Returns the path from the document node without which a comparison is false.
+fn compared_elsewhere<'c>(condition: &'c Formula<'_>) -> Option<&'c Expr> {
+    let Formula::Opaque(expr) = condition else { return None };
+    let Expr::Compare { left, right, .. } = &**expr else { return None };
+    let is_elsewhere = |side: &Expr| matches!(side, Expr::Path(Path { start: PathStart::Root, .. }));
+    // A truth value is compared with whether there is any.
+    let is_value = |side: &Expr| side.static_type(&[]) != ExprType::Boolean;
+    match (&**left, &**right) {
+        (side, other) | (other, side) if is_elsewhere(side) && is_value(other) => Some(side),
+        _ => None,
+    }
+}
+
+/// Returns a step with its predicates up to the last one that depends on positions. Those after it are conditions by themselves,
+/// so that queries share what counts.
+fn counting(step: &Step) -> Step {
+    let count = step.predicates.iter().rposition(is_positional).map_or(0, |last| last + 1);
+    Step { axis: step.axis, test: step.test.clone(), predicates: step.predicates[..count].to_vec() }
 }
 
 /// Returns a path from the document node that begins with `//text()` or `//@a`, as one by way of the elements that have these.
@@ -397,7 +463,12 @@ fn from_root(expr: &Expr) -> Option<Expr> {
             }
             PathStart::Variable(_) => return None,
         }),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => expr.clone(),
+        Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Region(_)
+        | Expr::Typed(_) => expr.clone(),
         Expr::Call { function: Function::Lang | Function::Id | Function::Position | Function::Last, .. } => {
             return None;
         }

@@ -1,11 +1,14 @@
 //! A cover as text: what leads to a query, as the query would say it.
 
+use std::sync::Arc;
+
 use super::operand::{NumberRange, Operand, Relation, ValueTest, constant_of, number, ordered};
 use super::route::{Access, Action, Route};
 use super::value_condition::{ConditionValue, Constant, Distance, ValueCondition};
 use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
 use crate::query::typed::TypedConstant;
 use crate::util::number::format;
+use crate::util::places::{RegionQuestion, RegionRelation};
 
 /// The most accesses that are described one by one.
 const TOLD_MAX: usize = 4;
@@ -116,11 +119,28 @@ fn shorter(operand: &Operand, inclusive: (CompareOp, u64), exclusive: (CompareOp
     })
 }
 
+/// Returns a question about a region as a condition on places.
+fn region_condition(places: Expr, question: &RegionQuestion) -> Expr {
+    let ask = |function| Expr::Call { function, arguments: vec![places, Expr::Region(Arc::clone(&question.region))] };
+    match question.relation {
+        RegionRelation::Intersects => ask(Function::GeoIntersects),
+        RegionRelation::Within => ask(Function::GeoWithin),
+        RegionRelation::Contains => ask(Function::GeoContains),
+        RegionRelation::Nearer { kilometres, inclusive } => Expr::Compare {
+            op: if inclusive { CompareOp::LessOrEqual } else { CompareOp::Less },
+            left: Box::new(ask(Function::GeoDistance)),
+            right: Box::new(Expr::Number(f64::from_bits(kilometres))),
+        },
+    }
+}
+
 fn condition(ValueTest { operand: operand_of, relation }: &ValueTest) -> Option<Expr> {
     let operand = || match operand_of {
-        Operand::Nodes(expr) | Operand::Text(expr) | Operand::Number(expr) | Operand::Typed(_, expr) => {
-            Some((**expr).clone())
-        }
+        Operand::Nodes(expr)
+        | Operand::Text(expr)
+        | Operand::Number(expr)
+        | Operand::Typed(_, expr)
+        | Operand::Places(expr) => Some((**expr).clone()),
         simple => {
             let itself = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
             let step = simple.as_step()?.unwrap_or(itself);
@@ -128,13 +148,23 @@ fn condition(ValueTest { operand: operand_of, relation }: &ValueTest) -> Option<
         }
     };
     let compare = |op, constant| Some(Expr::Compare { op, left: Box::new(operand()?), right: Box::new(constant) });
+    let compare_each = |op, texts: &[Box<str>], joined: fn(Vec<Expr>) -> Expr| {
+        let each = texts.iter().map(|text| compare(op, Expr::Literal(text.clone())));
+        let mut all = each.collect::<Option<Vec<_>>>()?;
+        if all.len() > 1 { Some(joined(all)) } else { all.pop() }
+    };
     let call =
         |function, part: &str| Some(Expr::Call { function, arguments: vec![operand()?, Expr::Literal(part.into())] });
     match relation {
         Relation::Equals(text) => compare(CompareOp::Equal, Expr::Literal(text.clone())),
-        Relation::Differs(text) => compare(CompareOp::NotEqual, Expr::Literal(text.clone())),
+        Relation::Differs(texts) => compare_each(CompareOp::NotEqual, texts, Expr::And),
+        Relation::NoneEquals(texts) => {
+            let any = compare_each(CompareOp::Equal, texts, Expr::Or)?;
+            Some(Expr::Call { function: Function::Not, arguments: vec![any] })
+        }
         Relation::StartsWith(text) => call(Function::StartsWith, text),
         Relation::Contains(text) => call(Function::Contains, text),
+        Relation::Region(question) => Some(region_condition(operand()?, question)),
         // It leads to no query.
         Relation::Matches(_) => None,
         Relation::OtherNumber(bits) => compare(CompareOp::NotEqual, constant(operand_of, ordered(*bits))?.1),

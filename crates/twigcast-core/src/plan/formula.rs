@@ -4,6 +4,7 @@
 //! becomes a [`Condition`](super::residual::Condition) of its own.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::condition::is_double_slash;
@@ -61,6 +62,7 @@ pub(super) fn conjunction<'q>(predicates: impl IntoIterator<Item = &'q Expr>) ->
         append_conjuncts(predicate, &mut list);
     }
     join_bounds(&mut list);
+    join_texts(&mut list);
     list
 }
 
@@ -68,6 +70,10 @@ fn append_conjuncts<'q>(expr: &'q Expr, list: &mut Vec<Formula<'q>>) {
     match expr {
         Expr::And(operands) => operands.iter().for_each(|operand| append_conjuncts(operand, list)),
         Expr::Call { function: Function::Boolean, arguments } => append_conjuncts(&arguments[0], list),
+        Expr::Call { function: Function::Not, arguments } => {
+            append_negation(&arguments[0], list);
+            list.extend(implied_path(expr).map(Formula::Implied));
+        }
         _ => {
             let mut implied: Vec<_> = ValueTest::implied_by(expr).into_iter().map(Formula::Test).collect();
             match implied.len() {
@@ -84,13 +90,16 @@ fn append_conjuncts<'q>(expr: &'q Expr, list: &mut Vec<Formula<'q>>) {
 /// Returns the path without which an expression is false, if it is part of a function or an operator and asks for something:
 /// `count(P) > 2` implies `P`.
 fn implied_path(expr: &Expr) -> Option<PathPattern<'_>> {
-    if !matches!(expr, Expr::Compare { .. } | Expr::Call { .. }) || analysis::truth_without_nodes(expr) != Some(false) {
+    if !matches!(expr, Expr::Compare { .. } | Expr::Call { .. }) {
         return None;
     }
     let mut only = None;
     only_path(expr, &mut only)?;
-    let only = only.filter(|path| !is_plain_path(path));
-    let pattern = PathPattern::of(only?, false)?;
+    let only = only.filter(|path| !is_plain_path(path))?;
+    if analysis::truth_without_nodes(expr) != Some(false) {
+        return None;
+    }
+    let pattern = PathPattern::of(only, false)?;
     pattern.elements.iter().any(|element| !element.conditions.is_empty()).then_some(pattern)
 }
 
@@ -116,6 +125,68 @@ fn only_path<'q>(expr: &'q Expr, only: &mut Option<&'q Expr>) -> Option<()> {
     }
 }
 
+/// Appends the conditions under which an expression is false.
+fn append_negation<'q>(expr: &'q Expr, list: &mut Vec<Formula<'q>>) {
+    let mut negated = conjunction([expr]);
+    let [Formula::Any(alternatives)] = negated.as_mut_slice() else {
+        list.push(negated_tests(&negated).unwrap_or(Formula::Not(negated)));
+        return;
+    };
+    // Those that no index serves stay together: a list of words is compared as one.
+    let mut others = Vec::new();
+    for alternative in std::mem::take(alternatives) {
+        match negated_tests(&alternative) {
+            Some(formula) => list.push(formula),
+            None => others.push(alternative),
+        }
+    }
+    match others.len() {
+        0 => {}
+        1 => list.push(Formula::Not(others.swap_remove(0))),
+        _ => list.push(Formula::Not(vec![Formula::Any(others)])),
+    }
+}
+
+/// Makes one test of all texts that values of the same operand must not be, and one of all that some value must differ from.
+fn join_texts(list: &mut Vec<Formula<'_>>) {
+    type Texts<'t> = (&'t Operand, bool, &'t mut Box<[Box<str>]>);
+    fn texts_of<'t>(formula: &'t mut Formula<'_>) -> Option<Texts<'t>> {
+        match formula {
+            Formula::Test(ValueTest { operand, relation: Relation::Differs(texts) }) => Some((operand, false, texts)),
+            Formula::Test(ValueTest { operand, relation: Relation::NoneEquals(texts) }) => Some((operand, true, texts)),
+            _ => None,
+        }
+    }
+    if list.iter_mut().filter_map(texts_of).nth(1).is_none() {
+        return;
+    }
+    let mut joined: Vec<(usize, Vec<Box<str>>)> = Vec::new();
+    let mut index = 0;
+    while index < list.len() {
+        let (before, from) = list.split_at_mut(index);
+        if let Some((operand, is_none, texts)) = texts_of(&mut from[0]) {
+            let same = joined.iter_mut().find(|(first, _)| {
+                texts_of(&mut before[*first]).is_some_and(|(of, kind, _)| kind == is_none && of == operand)
+            });
+            let texts = std::mem::take(texts).into_vec();
+            match same {
+                Some((_, all)) => all.extend(texts),
+                None => joined.push((index, texts)),
+            }
+        }
+        index += 1;
+    }
+    for (first, mut texts) in joined {
+        texts.sort_unstable();
+        texts.dedup();
+        if let Some((.., all)) = texts_of(&mut list[first]) {
+            *all = texts.into();
+        }
+    }
+    // What was taken from others leaves them without any.
+    list.retain_mut(|formula| texts_of(formula).is_none_or(|(.., texts)| !texts.is_empty()));
+}
+
 /// Makes one test of a lower and an upper bound of the same operand.
 fn join_bounds(list: &mut Vec<Formula<'_>>) {
     let mut first = 0;
@@ -137,23 +208,44 @@ fn join_bounds(list: &mut Vec<Formula<'_>>) {
     }
 }
 
-fn negation(list: Vec<Formula<'_>>) -> Formula<'_> {
-    let test = match list.as_slice() {
-        [Formula::Test(test)] => Some(test.clone()),
-        [Formula::Path(pattern)] => pattern.as_test(|_, _| 0.05),
+/// Returns the condition that one of a list does not hold, if an index serves it.
+fn negated_tests<'q>(list: &[Formula<'q>]) -> Option<Formula<'q>> {
+    // What others imply says nothing of its own.
+    let conditions = list.iter().filter(|formula| !matches!(formula, Formula::Implied(_)));
+    let tests: Option<Vec<_>> = conditions.map(|formula| negated_test(formula).map(Formula::Test)).collect();
+    match tests {
+        Some(mut tests) if tests.len() == 1 => tests.pop(),
+        Some(tests) if !tests.is_empty() => Some(Formula::Any(tests.into_iter().map(|test| vec![test]).collect())),
         _ => None,
-    };
-    test.and_then(ValueTest::negated).map_or(Formula::Not(list), Formula::Test)
+    }
+}
+
+/// Returns the test that holds where a condition does not, if an index serves it.
+fn negated_test(formula: &Formula<'_>) -> Option<ValueTest> {
+    match formula {
+        Formula::Test(test) => test.clone().negated(),
+        Formula::Path(pattern) => {
+            let equalities = Cell::new(0);
+            let test = pattern.as_test(|_, _| {
+                equalities.set(equalities.get() + 1);
+                0.05
+            })?;
+            // Of several, it takes more to tell which is best turned into a test of the others' operand.
+            let is_sure = equalities.get() < 2 || !matches!(test.relation, Relation::Equals(_));
+            test.negated().filter(|_| is_sure)
+        }
+        _ => None,
+    }
 }
 
 impl<'q> Formula<'q> {
-    /// Returns the condition that an expression is at its context node.
-    pub(super) fn of(expr: &'q Expr) -> Self {
+    /// Returns the condition that an expression is at its context node. What [`append_conjuncts`] takes apart, as `and` and
+    /// `not()`, is opaque here.
+    fn of(expr: &'q Expr) -> Self {
         match expr {
             Expr::Or(operands) | Expr::Union(operands) => {
                 Self::Any(operands.iter().map(|operand| conjunction([operand])).collect())
             }
-            Expr::Call { function: Function::Not, arguments } => negation(conjunction([&arguments[0]])),
             _ => match PathPattern::of(expr, false) {
                 Some(pattern) if !pattern.elements.is_empty() => Self::Path(pattern),
                 Some(pattern) => pattern.end(0),
@@ -199,6 +291,7 @@ impl<'q> PathPattern<'q> {
             if let Some(last) = pattern.elements.last_mut() {
                 last.conditions.push(condition);
                 join_bounds(&mut last.conditions);
+                join_texts(&mut last.conditions);
             }
         }
         pattern
@@ -259,6 +352,22 @@ impl<'q> PathPattern<'q> {
         ValueTest::of_nodes(self.steps, op, constant)
     }
 
+    /// Returns whether the path leads to children and asks so much of the last that few queries ask for the same but for one
+    /// constant. No operand would be shared then; what each child is asked for is.
+    pub(super) fn asks_much_of_last(&self) -> bool {
+        let is_walk = |element: &PatternStep<'_>| !element.step.descendant && element.positional.is_none();
+        let Some(last) = self.elements.last() else { return false };
+        if self.comparison.is_some() || last.source.end < self.steps.len() || !self.elements.iter().all(is_walk) {
+            return false;
+        }
+        let is_test = |formula: &&Formula<'_>| match formula {
+            Formula::Test(test) => !matches!(test.relation, Relation::Equals(_)),
+            _ => false,
+        };
+        last.conditions.iter().any(|formula| matches!(formula, Formula::Any(_) | Formula::Not(_)))
+            || last.conditions.iter().filter(is_test).count() > 1
+    }
+
     /// Returns the path as a test of an operand that queries with other constants share, if it can be turned into one.
     /// `equality` says in what part of all messages an operand equals a text.
     pub(super) fn as_test(&self, equality: impl Fn(&Operand, &str) -> f32) -> Option<ValueTest> {
@@ -268,11 +377,14 @@ impl<'q> PathPattern<'q> {
 
 /// Returns a step that leads to elements and can be decided at the element; `None` for any other step.
 fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<PatternStep<'_>> {
-    let linear = linear_step(step, after_double_slash, leads_on)?;
+    let is_positioned = step.predicates.iter().any(is_positional);
+    let linear = linear_step(step, is_positioned, after_double_slash, leads_on)?;
     // Whatever the order of the predicates, those that do not count hold at each element that is selected.
-    let conditions = conjunction(step.predicates.iter().filter(|predicate| !is_positional(predicate)));
-    let positional = step.predicates.iter().any(is_positional).then_some(step);
-    Some(PatternStep { step: linear, conditions, positional, source: 0..0 })
+    let conditions = match is_positioned {
+        false => conjunction(&step.predicates),
+        true => conjunction(step.predicates.iter().filter(|predicate| !is_positional(predicate))),
+    };
+    Some(PatternStep { step: linear, conditions, positional: is_positioned.then_some(step), source: 0..0 })
 }
 
 /// Returns `P[A and Q op c]` as a test of the operand `P[A]/Q`, for the comparison of which the constants differ most.
@@ -299,9 +411,11 @@ fn turned_out(steps: &[Step], equality: impl Fn(&Operand, &str) -> f32) -> Optio
             Relation::StartsWith(_) | Relation::Contains(_) => 0.05,
             Relation::Overlaps(_)
             | Relation::Differs(_)
+            | Relation::NoneEquals(_)
             | Relation::NoneWithin(_)
             | Relation::OtherNumber(_)
-            | Relation::Matches(_) => continue,
+            | Relation::Matches(_)
+            | Relation::Region(_) => continue,
         };
         if best.as_ref().is_none_or(|best| rank < best.0) {
             best = Some((rank, index, test));

@@ -8,8 +8,32 @@ use crate::query::position::{is_positional, uses_position};
 /// Returns the expression with the conditions on attributes as conditions on the elements that have them; `None` if there are
 /// none.
 pub(super) fn lifted(expr: &Expr) -> Option<Expr> {
+    // Few have any, and a copy costs more than a look.
+    if !has_conditions_on_attributes(expr) {
+        return None;
+    }
     let mut expr = expr.clone();
     lift(&mut expr).then_some(expr)
+}
+
+/// Returns whether a path anywhere in an expression ends in an attribute with predicates.
+fn has_conditions_on_attributes(expr: &Expr) -> bool {
+    let in_path = |path: &Path| {
+        let ends_in_such =
+            path.steps.last().is_some_and(|last| last.axis == Axis::Attribute && !last.predicates.is_empty());
+        let of_start = match &path.start {
+            PathStart::Filter { predicates, .. } => predicates.as_slice(),
+            PathStart::Root | PathStart::Context | PathStart::Variable(_) => &[],
+        };
+        let mut predicates = of_start.iter().chain(path.steps.iter().flat_map(|step| &step.predicates));
+        ends_in_such || predicates.any(has_conditions_on_attributes)
+    };
+    let within = match expr {
+        Expr::Path(path) => in_path(path),
+        Expr::Map { value, .. } => has_conditions_on_attributes(value),
+        _ => false,
+    };
+    within || expr.operands().any(has_conditions_on_attributes)
 }
 
 /// Rewrites an expression; returns whether anything changed.
@@ -20,7 +44,12 @@ fn lift(expr: &mut Expr) -> bool {
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => lift(left) | lift(right),
         Expr::Negate(operand) => lift(operand),
         Expr::Map { nodes, value } => lift(nodes) | lift(value),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => false,
+        Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Region(_)
+        | Expr::Typed(_) => false,
         Expr::Path(path) => {
             let in_start = match &mut path.start {
                 PathStart::Filter { primary, predicates } => lift(primary) | lift_all(predicates),
@@ -79,7 +108,12 @@ fn of_attribute(condition: &mut Expr, attribute: &Step) -> bool {
         }
         Expr::Negate(operand) => of_attribute(operand, attribute),
         Expr::Map { nodes, value } => !uses_position(value) && of_attribute(nodes, attribute),
-        Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => true,
+        Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Region(_)
+        | Expr::Typed(_) => true,
         Expr::Path(Path { start: PathStart::Context, steps }) => {
             let is_itself = matches!(steps.as_slice(), [Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates }]
                 if predicates.is_empty());

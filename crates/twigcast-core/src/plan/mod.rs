@@ -54,7 +54,7 @@ use crate::vocabulary::Name;
 pub use crate::query::ast::LinearStep;
 pub use cost::{cost, how_often};
 pub use description::cover;
-pub use operand::{NumberRange, Operand, Relation, ValueTest, order_of, ordered};
+pub use operand::{NeededChild, NumberRange, Operand, Relation, ValueTest, has_text, order_of, ordered};
 pub use residual_condition::Condition;
 pub use route::{Access, Action, Frequencies, Route, Verify};
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};

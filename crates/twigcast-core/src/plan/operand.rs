@@ -12,6 +12,7 @@ use crate::query::pattern::Pattern;
 use crate::query::position::uses_position;
 use crate::query::typed::{CastType, TypedConstant, TypedValue};
 use crate::util::number;
+use crate::util::places::{Region, RegionQuestion, RegionRelation};
 use crate::util::temporal::Temporal;
 use crate::util::words::{PhraseWord, Selection, TextSelection, WordOptions};
 use crate::vocabulary::Name;
@@ -35,6 +36,19 @@ pub enum Operand {
     Number(Box<Expr>),
     /// The values of a type, as numbers of their order, that an expression has there: each node of it, or its only value.
     Typed(CastType, Box<Expr>),
+    /// The places of the nodes, or of the text, that an expression has there.
+    Places(Box<Expr>),
+}
+
+/// A child element, or one further below, that has a value.
+#[derive(Clone, Debug)]
+pub struct NeededChild<'o> {
+    /// The names of the elements that lead to it, and its own: each is a child of the one before.
+    pub path: Vec<Name>,
+    /// The part of it that has the value: itself, an attribute, its text or its own children.
+    pub key: Operand,
+    /// The value.
+    pub text: &'o str,
 }
 
 /// A range of numbers, both ends included, in the integers of [`ordered`].
@@ -51,8 +65,10 @@ pub struct NumberRange {
 pub enum Relation {
     /// Some value is that text.
     Equals(Box<str>),
-    /// Some value is another text.
-    Differs(Box<str>),
+    /// For each of these texts, in order, some value is another one.
+    Differs(Box<[Box<str>]>),
+    /// No value is one of these texts, in order.
+    NoneEquals(Box<[Box<str>]>),
     /// Some value starts with that text, which is not empty.
     StartsWith(Box<str>),
     /// Some value contains that text, which is not empty.
@@ -63,10 +79,12 @@ pub enum Relation {
     Within(NumberRange),
     /// Some value is a number not below the range, and some value one not above it: two conditions in one.
     Overlaps(NumberRange),
-    /// No value is a number of that range, which has one bound.
+    /// No value is a number of that range, which has one bound, or both are the same number.
     NoneWithin(NumberRange),
     /// Some value is another number than that one (given by its bits), or none.
     OtherNumber(u64),
+    /// Some place is as that question asks.
+    Region(Arc<RegionQuestion>),
 }
 
 impl Relation {
@@ -75,7 +93,7 @@ impl Relation {
         let number = || number_key(number::parse(value));
         match self {
             Self::Equals(text) => *value == **text,
-            Self::Differs(text) => *value != **text,
+            Self::Differs(texts) | Self::NoneEquals(texts) => !has_text(texts, value),
             Self::StartsWith(text) => value.starts_with(&**text),
             Self::Contains(text) => value.contains(&**text),
             Self::Matches(pattern) => pattern.is_match(value),
@@ -84,6 +102,8 @@ impl Relation {
             }
             Self::NoneWithin(range) => !number().is_some_and(|bits| (range.low..=range.high).contains(&ordered(bits))),
             Self::OtherNumber(bits) => number() != Some(*bits),
+            // It is asked of places, not of texts.
+            Self::Region(_) => false,
         }
     }
 
@@ -94,8 +114,23 @@ impl Relation {
             Self::Within(range) | Self::Overlaps(range) => is_in(range),
             Self::NoneWithin(range) => !is_in(range),
             Self::OtherNumber(bits) => number.is_some_and(|number| number != ordered(*bits)),
-            Self::Equals(_) | Self::Differs(_) | Self::StartsWith(_) | Self::Contains(_) | Self::Matches(_) => false,
+            Self::Equals(_)
+            | Self::Differs(_)
+            | Self::NoneEquals(_)
+            | Self::StartsWith(_)
+            | Self::Contains(_)
+            | Self::Matches(_)
+            | Self::Region(_) => false,
         }
+    }
+}
+
+/// Returns whether a text is one of some, which are in order.
+#[inline]
+pub fn has_text(texts: &[Box<str>], text: &str) -> bool {
+    match texts {
+        [only] => **only == *text,
+        _ => texts.binary_search_by(|one| (**one).cmp(text)).is_ok(),
     }
 }
 
@@ -218,7 +253,7 @@ impl Operand {
             Self::Attribute(name) => step(Axis::Attribute, NodeTest::Name(NameTest::Name(*name))),
             Self::Texts => step(Axis::Child, NodeTest::Text),
             Self::Children(test) => step(Axis::Child, NodeTest::Name(*test)),
-            Self::Nodes(_) | Self::Text(_) | Self::Number(_) | Self::Typed(..) => None,
+            Self::Nodes(_) | Self::Text(_) | Self::Number(_) | Self::Typed(..) | Self::Places(_) => None,
         }
     }
 
@@ -245,8 +280,27 @@ impl Operand {
         }
     }
 
-    fn is_number(&self) -> bool {
+    /// Returns whether it is a number, of which there is always one.
+    pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))
+    }
+
+    /// Returns what an element below needs so that the operand has a value, or a number: `fact[@concept = 'X'] div 1000` has
+    /// none without a `fact` that has this attribute.
+    pub fn needed_child(&self) -> Option<NeededChild<'_>> {
+        let steps = match self {
+            Self::Nodes(expr) | Self::Number(expr) => steps_without(expr)?,
+            _ => return None,
+        };
+        let mut path = Vec::new();
+        for step in steps {
+            let (Axis::Child, NodeTest::Name(NameTest::Name(name))) = (step.axis, &step.test) else { return None };
+            path.push(*name);
+            if let Some((key, text)) = step.predicates.iter().find_map(equality_in) {
+                return Some(NeededChild { path, key, text });
+            }
+        }
+        None
     }
 
     /// Returns the operand of a function that takes a string.
@@ -281,13 +335,48 @@ impl Operand {
     }
 }
 
+/// Returns the steps of a path that an expression is, or without which it is no number.
+fn steps_without(expr: &Expr) -> Option<&[Step]> {
+    match expr {
+        Expr::Path(Path { start: PathStart::Context, steps }) => Some(steps),
+        Expr::Negate(operand) => steps_without(operand),
+        Expr::Arithmetic { op, left, right } if !op.is_of_temporals() => {
+            steps_without(left).or_else(|| steps_without(right))
+        }
+        Expr::Call {
+            function: Function::Number | Function::Floor | Function::Ceiling | Function::Round,
+            arguments,
+        } => steps_without(arguments.first()?),
+        _ => None,
+    }
+}
+
+/// Returns an equality with a text that a predicate asks for, of what can be read at the element itself.
+fn equality_in(predicate: &Expr) -> Option<(Operand, &str)> {
+    match predicate {
+        Expr::And(operands) => operands.iter().find_map(equality_in),
+        Expr::Compare { .. } => match predicate.compared_with_constant()? {
+            (Expr::Path(Path { start: PathStart::Context, steps }), CompareOp::Equal, Expr::Literal(text)) => {
+                let key = Operand::of_steps(steps);
+                key.as_step().is_some().then_some((key, text))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Returns how an operand is compared with a constant; `None` if no value could pass, or every one would.
 pub(super) fn relation(operand: &Operand, op: CompareOp, constant: &Expr) -> Option<Relation> {
     let is_equality = op.is_equality();
     let bits = match constant {
         Expr::Literal(text) if is_equality && !operand.is_number() => {
             let text = text.clone();
-            return Some(if op == CompareOp::Equal { Relation::Equals(text) } else { Relation::Differs(text) });
+            return Some(if op == CompareOp::Equal {
+                Relation::Equals(text)
+            } else {
+                Relation::Differs([text].into())
+            });
         }
         Expr::Literal(text) => number_key(number::parse(text))?,
         Expr::Number(number) => number_key(*number)?,
@@ -390,9 +479,10 @@ impl ValueTest {
     /// Returns the test that holds where this one does not, if an index serves it.
     pub(super) fn negated(self) -> Option<Self> {
         match self.relation {
-            Relation::Within(range) if range.is_open_above() != range.is_open_below() => {
+            Relation::Within(range) if range.is_point() || range.is_open_above() != range.is_open_below() => {
                 Some(Self { relation: Relation::NoneWithin(range), ..self })
             }
+            Relation::Equals(text) => Some(Self { relation: Relation::NoneEquals([text].into()), ..self }),
             _ => None,
         }
     }
@@ -402,12 +492,25 @@ impl ValueTest {
         match expr {
             Expr::Compare { .. } => {
                 let (value, op, constant) = expr.compared_with_constant()?;
+                if let Some(near) = Self::of_distance(value, op, constant) {
+                    return Some(near);
+                }
                 if let Some((cast, _)) = typed_comparison(value, constant) {
                     return if cast == CastType::Version { None } else { Self::of_typed(cast, value, op, constant) };
                 }
                 let operand = Operand::of_value(value)?;
                 let relation = relation(&operand, op, constant)?;
                 Some(Self { operand, relation })
+            }
+            Expr::Call { function, arguments } if function.is_of_places() => {
+                let [places, Expr::Region(region)] = arguments.as_slice() else { return None };
+                let relation = match function {
+                    Function::GeoIntersects => RegionRelation::Intersects,
+                    Function::GeoWithin => RegionRelation::Within,
+                    Function::GeoContains => RegionRelation::Contains,
+                    _ => return None,
+                };
+                Self::of_places(places, relation, region)
             }
             Expr::Call { function: function @ (Function::Contains | Function::StartsWith), arguments } => {
                 let [value, Expr::Literal(part)] = arguments.as_slice() else { return None };
@@ -424,6 +527,31 @@ impl ValueTest {
             }
             _ => None,
         }
+    }
+
+    fn of_places(places: &Expr, relation: RegionRelation, region: &Arc<Region>) -> Option<Self> {
+        if uses_position(places) {
+            return None;
+        }
+        let question = RegionQuestion::new(relation, Arc::clone(region));
+        let operand = Operand::Places(Box::new(places.clone()));
+        Some(Self { operand, relation: Relation::Region(Arc::new(question)) })
+    }
+
+    /// Returns the test that some place is nearer a point than so many kilometres.
+    fn of_distance(distance: &Expr, op: CompareOp, constant: &Expr) -> Option<Self> {
+        let Expr::Call { function: Function::GeoDistance, arguments } = distance else { return None };
+        let [places, Expr::Region(region)] = arguments.as_slice() else { return None };
+        let kilometres = match constant {
+            Expr::Number(number) | Expr::Typed(TypedConstant::Double(number)) => *number,
+            _ => return None,
+        };
+        let inclusive = match op {
+            CompareOp::Less => false,
+            CompareOp::LessOrEqual => true,
+            _ => return None,
+        };
+        Self::of_places(places, RegionRelation::Nearer { kilometres: kilometres.to_bits(), inclusive }, region)
     }
 
     /// Returns the test that a match with a pattern is. Its value is read once for all patterns that are verified on it.

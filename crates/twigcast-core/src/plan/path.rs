@@ -49,9 +49,13 @@ pub(super) fn trunk_of(steps: &[Step]) -> Option<Trunk> {
 }
 
 /// Returns a step of a linear path for one that leads to elements and can be decided at the element; `None` for any other
-/// step.
-pub(super) fn linear_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<LinearStep> {
-    let is_positioned = step.predicates.iter().any(is_positional);
+/// step. `is_positioned`: a predicate depends on the position.
+pub(super) fn linear_step(
+    step: &Step,
+    is_positioned: bool,
+    after_double_slash: bool,
+    leads_on: bool,
+) -> Option<LinearStep> {
     let test = match &step.test {
         NodeTest::Name(test) => *test,
         // Only elements have something below: `node()` in front of such a step is `*`, but counts differently.
@@ -68,9 +72,10 @@ pub(super) fn linear_step(step: &Step, after_double_slash: bool, leads_on: bool)
 
 /// Returns the check for a step that leads to elements and can be decided at the element; `None` for any other step.
 pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
-    let linear = linear_step(step, after_double_slash, leads_on)?;
+    let is_positioned = step.predicates.iter().any(is_positional);
+    let linear = linear_step(step, is_positioned, after_double_slash, leads_on)?;
     let mut check = StepCheck { step: linear, conditions: Vec::new(), positional: None };
-    if step.predicates.iter().any(is_positional) {
+    if is_positioned {
         check.positional = Some(Box::new(step.clone()));
     } else {
         check.conditions = conjuncts(&step.predicates);

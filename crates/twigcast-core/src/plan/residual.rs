@@ -63,7 +63,9 @@ impl Residuals<'_> {
     /// Returns a path as a condition. If a value decides at its end, that is an operand whose path is shared by all
     /// queries that ask for other values there; else each element on it is asked for a condition of its own.
     fn of_path(self, pattern: &PathPattern<'_>) -> Rc<Condition> {
-        if let Some(test) = pattern.as_test(|operand, text| self.frequencies.equality(operand, text)) {
+        if !pattern.asks_much_of_last()
+            && let Some(test) = pattern.as_test(|operand, text| self.frequencies.equality(operand, text))
+        {
             return Rc::new(Condition::Test(test));
         }
         let whole = pattern.whole();

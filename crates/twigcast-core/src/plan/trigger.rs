@@ -1,15 +1,19 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_double_slash, is_structural};
+use super::cost::{ALWAYS, cost_of_test};
+use super::operand::ValueTest;
 use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
 use super::route::{Action, Frequencies, Route, Verify};
 use super::value_condition::{self, ConditionValue, Distance, ValueCondition};
-use crate::query::ast::{Axis, Expr, LinearStep, PathStart, Step};
+use crate::query::ast::{Axis, Expr, LinearStep, NameTest, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
 const SPINES_MAX: usize = 31;
 /// Bounds of one attribute that are looked up one by one where its value satisfies them.
 const BOUNDS_FEW: usize = 256;
+/// How many times more seldom what is excluded has to lead to a query than its key does, so that it has no key.
+const RARER_MIN: f32 = 8.0;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
 struct TriggerChoice {
@@ -38,8 +42,31 @@ impl TriggerChoice {
         }
     }
 
+    /// Returns whether messages have shown that a value which the rest excludes is had by so many that an index of what is
+    /// excluded leads here far more seldom than the key does.
+    fn is_rarer_by_exclusion(&self, frequencies: &dyn Frequencies) -> bool {
+        let how_often = |test: &ValueTest| cost_of_test(test, NameTest::Any, frequencies).unwrap_or(ALWAYS);
+        let excluded = self.verify.also.iter().filter_map(|key| excluded_by(&key.value));
+        let by_exclusion = excluded.map(|test| how_often(&test)).reduce(f32::min);
+        by_exclusion.is_some_and(|by_exclusion| {
+            let by_key = ValueTest::of_key(&self.key.value).map_or(ALWAYS, |test| how_often(&test));
+            by_exclusion * RARER_MIN < by_key
+        })
+    }
+
     fn into_route(self) -> Route {
         Route { path: self.path, action: Action::Trigger { key: self.key, verify: self.verify } }
+    }
+}
+
+/// Returns the test that no attribute of a name has a text, if a value condition is that. (`!=` is a comparison, beside which
+/// no key is looked up by hash.)
+fn excluded_by(value: &ConditionValue) -> Option<ValueTest> {
+    match value {
+        ConditionValue::Not(negated) if matches!(**negated, ConditionValue::AttributeText(..)) => {
+            ValueTest::of_key(negated)?.negated()
+        }
+        _ => None,
     }
 }
 
@@ -65,7 +92,7 @@ fn trunk_route(trunk: &Trunk, frequencies: &dyn Frequencies) -> Option<Route> {
         let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
         return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
     }
-    best(trunk, frequencies).map(TriggerChoice::into_route)
+    best(trunk, frequencies).filter(|choice| !choice.is_rarer_by_exclusion(frequencies)).map(TriggerChoice::into_route)
 }
 
 /// Returns the best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.

@@ -21,7 +21,7 @@ struct Atom {
     uses: u32,
 }
 
-/// Atoms by half their numbers, in small chunks: what they hold is copied with a chunk one by one.
+/// Atoms by half their numbers. Chunks are small, since copying one clones its atoms one by one.
 type AtomEntries = Chunked<Option<Atom>, 512>;
 
 /// All atoms in use.

@@ -34,7 +34,7 @@ pub(super) struct AttributeAtoms {
 /// A value that an attribute is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttributeValue<'a> {
-    /// Nothing: that there is one will do.
+    /// No value: the attribute only has to exist.
     Any,
     Text(&'a str),
     /// Bits of the number.

@@ -1,5 +1,5 @@
-//! Comparisons of an attribute or a string-value with constants that are no equality: by order, and unequal. Bounds are
-//! kept in order, so what a value satisfies is a stretch of them; of what it is unequal to, one is left out.
+//! Comparisons of an attribute or a string-value with constants by `<`, `<=`, `>`, `>=` and `!=`. Bounds are sorted, so the
+//! bounds that a value satisfies are a range of them. A value satisfies all `!=` but the one with the equal constant.
 
 use std::collections::BTreeMap;
 

@@ -11,11 +11,11 @@ use crate::ids::AtomId;
 
 /// Elements on this level and all below it share a bit.
 const DEEP: usize = 31;
-/// The bit of what the text of the current element satisfies: no element is on level 0.
+/// The bit of atoms that the text of the current element satisfies. No element is on level 0.
 const CONTENT: u32 = 1;
-/// From this level on, all that distances lead up to is deep as well.
+/// From this level on, all elements that distances lead up to are deep as well.
 const LEVELS: usize = DEEP + LEVEL_SLOTS as usize;
-/// Words for so many atoms. Where there are more of them, several share one.
+/// The most words. If there are more atoms, several share a word.
 const WORDS_MAX: usize = 1 << 16;
 
 /// Bits of the elements that each distance leads to, from an element on each level.

@@ -1,8 +1,8 @@
 //! Lists of waiters by shape: the lists of the conditions that an element has, without those whose branch does not hold
 //! there.
 //!
-//! What holds below elements of a shape is always the same. So what is left of the lists is stored, as one list; where
-//! the same conditions come again at such an element, neither the table nor any branch is looked at.
+//! Below elements of one shape, the same branches hold. So the remaining waiters are stored as one list. When the same
+//! conditions hold at another element of the shape, neither the table nor any branch need be looked at.
 
 use super::packed::PackedCondition;
 use super::trigger_table::TriggerTable;
@@ -10,9 +10,9 @@ use super::waiters::{MultiConditionWaiters, WaitList, Waiter, WaiterKind};
 use crate::ids::{BranchId, ShapeId};
 use crate::util::hash_index::{HashIndex, SeededHasher};
 
-/// Lists longer than this are not stored if less than a quarter of them falls away.
+/// Lists longer than this are not stored if less than a quarter of the waiters is removed.
 const KEPT_WORDS_MAX: usize = 64;
-/// In place of the length of a list: no list is stored, since too little falls away. The table is looked at each time.
+/// In place of the length of a list that is not stored, since too few waiters are removed. The table is used each time.
 const NOT_STORED: u32 = u32::MAX;
 /// Words of an entry before its conditions.
 const HEAD: usize = 4;
@@ -96,7 +96,7 @@ impl ShapeWaitLists {
             .then(|| at + (HEAD + conditions.len()) as u32)
     }
 
-    /// Returns where the list that is sought begins, if there is one. It is looked for at the candidate first.
+    /// Returns where the list of a shape and its conditions begins, if it is stored. The candidate is tried first.
     #[inline]
     pub fn find(&self, sought: ShapeLookup<'_>, hash: u32, candidate: u32) -> Option<u32> {
         let list = self.list_at(candidate, sought).or_else(|| self.entry(sought, hash))?;
@@ -144,8 +144,8 @@ impl ShapeWaitLists {
         list
     }
 
-    /// Appends what is left of some lists, as one. Returns where it begins; `None`, and nothing is appended, if that
-    /// does not pay.
+    /// Appends the remaining waiters of several lists as one list. Returns where it begins; `None`, without appending
+    /// anything, if that does not pay.
     fn append(
         &mut self,
         table: &TriggerTable,

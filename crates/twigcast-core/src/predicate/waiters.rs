@@ -52,7 +52,7 @@ const HAS_TRIGGER: u32 = 1 << 31;
 const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
 impl Waiter {
-    /// Returns what it asks for besides the condition that it waits for.
+    /// Returns the kind of the conditions that it has besides the one that it waits for.
     #[inline]
     pub(super) fn kind(&self) -> WaiterKind {
         match *self {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use super::functions::ExprType;
 use super::pattern::Pattern;
 use super::values::TypedConstant;
+use crate::util::number::constant_bits;
+use crate::util::places::Region;
 use crate::util::temporal::TemporalType;
 use crate::util::words::TextSelection;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
@@ -17,7 +19,7 @@ pub use super::functions::Function;
 pub use crate::ids::VariableId;
 
 /// An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Expr {
     /// `a or b or ...` (two or more).
     Or(Vec<Expr>),
@@ -62,6 +64,8 @@ pub enum Expr {
     Pattern(Arc<Pattern>),
     /// The selection of `twig:full-text()`.
     Selection(Arc<TextSelection>),
+    /// The region of `geo:intersects()` and its like.
+    Region(Arc<Region>),
     /// A constant of a type of XML Schema.
     Typed(TypedConstant),
     /// A call of a core function.
@@ -71,6 +75,40 @@ pub enum Expr {
         /// The arguments, as many as the function takes; the parser has checked that.
         arguments: Vec<Expr>,
     },
+}
+
+/// Expressions are equal if they mean the same by what they are made of; 0 and -0 are different numbers.
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Or(ours), Self::Or(theirs))
+            | (Self::And(ours), Self::And(theirs))
+            | (Self::Union(ours), Self::Union(theirs)) => ours == theirs,
+            (
+                Self::Compare { op, left, right },
+                Self::Compare { op: their_op, left: their_left, right: their_right },
+            ) => (op, left, right) == (their_op, their_left, their_right),
+            (
+                Self::Arithmetic { op, left, right },
+                Self::Arithmetic { op: their_op, left: their_left, right: their_right },
+            ) => (op, left, right) == (their_op, their_left, their_right),
+            (Self::Negate(ours), Self::Negate(theirs)) => ours == theirs,
+            (Self::Map { nodes, value }, Self::Map { nodes: their_nodes, value: their_value }) => {
+                (nodes, value) == (their_nodes, their_value)
+            }
+            (Self::Path(ours), Self::Path(theirs)) => ours == theirs,
+            (Self::Number(ours), Self::Number(theirs)) => constant_bits(*ours) == constant_bits(*theirs),
+            (Self::Literal(ours), Self::Literal(theirs)) => ours == theirs,
+            (Self::Pattern(ours), Self::Pattern(theirs)) => ours == theirs,
+            (Self::Selection(ours), Self::Selection(theirs)) => ours == theirs,
+            (Self::Typed(ours), Self::Typed(theirs)) => ours == theirs,
+            (
+                Self::Call { function, arguments },
+                Self::Call { function: their_function, arguments: their_arguments },
+            ) => (function, arguments) == (their_function, their_arguments),
+            _ => false,
+        }
+    }
 }
 
 impl Expr {
@@ -90,6 +128,7 @@ impl Expr {
             | Self::Literal(_)
             | Self::Pattern(_)
             | Self::Selection(_)
+            | Self::Region(_)
             | Self::Typed(_) => (&[], &[]),
         };
         first.iter().chain(second)
@@ -178,7 +217,7 @@ impl Expr {
             Self::Negate(_) | Self::Number(_) => ExprType::Number,
             Self::Typed(constant) => constant.static_type(),
             Self::Union(_) | Self::Map { .. } => ExprType::NodeSet,
-            Self::Literal(_) | Self::Pattern(_) | Self::Selection(_) => ExprType::String,
+            Self::Literal(_) | Self::Pattern(_) | Self::Selection(_) | Self::Region(_) => ExprType::String,
             Self::Call { function, .. } => function.result_type(),
             Self::Path(path) => match &path.start {
                 PathStart::Variable(id) if path.steps.is_empty() => variable_type(*id),

@@ -141,6 +141,7 @@ impl<'a> Printer<'a> {
             Expr::Literal(value) => self.literal(value),
             Expr::Pattern(pattern) => self.literal(pattern.text()),
             Expr::Selection(selection) => self.literal(selection.text()),
+            Expr::Region(region) => self.text.push_str(region.text()),
             Expr::Typed(constant) => self.typed(constant),
             Expr::Call { function, arguments } => {
                 self.text.push_str(function.name());
@@ -385,6 +386,7 @@ fn strength(expr: &Expr) -> Strength {
         | Expr::Literal(_)
         | Expr::Pattern(_)
         | Expr::Selection(_)
+        | Expr::Region(_)
         | Expr::Typed(_)
         | Expr::Call { .. } => Strength::Path,
     }

@@ -1,9 +1,10 @@
-//! Queries that another processor evaluates: what can be said of them without understanding them.
+//! Finds necessary conditions of queries that another processor evaluates, without understanding the whole query.
 //!
-//! A query in full XQuery mostly has paths in it without which it has no result: that of a `for` clause at its beginning, or
-//! those of a condition. The shared structures decide by these, for most messages, that it need not be evaluated. They are
-//! taken out of the text: a path up to the word or operator that can only go on after it, and of its predicates the conditions
-//! that this language reads and that mean the same to it. Where that does not succeed, nothing is known.
+//! Most queries in full XQuery have no result unless certain paths select something: the path of a `for` clause at the
+//! beginning, or those of a condition. By these paths the shared structures find, for most messages, that the query
+//! need not be evaluated. The paths are taken from the text: up to the word or operator that ends a path, with those
+//! conditions of its predicates that mean the same in this language. If no path is found, the necessary condition is
+//! always true.
 
 use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart};
 use super::flwr_parser::is_flwr;
@@ -15,7 +16,7 @@ use crate::vocabulary::Vocabulary;
 
 /// Words that end the path of a `for` clause.
 const AFTER_PATH: [&str; 9] = ["where", "return", "let", "for", "order", "stable", "group", "count", "at"];
-/// Words that compare what stands before them: with nothing, no comparison is true.
+/// Words that compare the path before them. A comparison with nothing is never true.
 const COMPARISONS: [&str; 9] = ["eq", "ne", "lt", "le", "gt", "ge", "is", "intersect", "except"];
 
 /// Returns a condition that holds for each message on which the query has a result.
@@ -78,8 +79,8 @@ impl Narrower<'_, '_> {
         matches!(&expr, Expr::Path(path) if path.start == PathStart::Root && !path.steps.is_empty()).then_some(expr)
     }
 
-    /// Returns the text of the path that a text begins with; `None` if it begins with none, or if what follows the path may hold
-    /// without it.
+    /// Returns the text of the path that a text begins with; `None` if it begins with none, or if what follows the path
+    /// may hold without it.
     fn skeleton(&mut self, text: &str) -> Option<String> {
         let tokens = tokens(text)?;
         let is_union = |token: &Token| {
@@ -143,7 +144,8 @@ impl Narrower<'_, '_> {
         Some(skeleton)
     }
 
-    /// Returns the text of what is understood of a predicate. Positions are left out: they count what others let through.
+    /// Returns the part of a predicate that is understood, as text. Positions are left out, since they depend on the
+    /// predicates before them.
     fn predicate(&mut self, text: &str) -> String {
         if let Some(whole) = self.unchanged(text) {
             return whole;
@@ -156,7 +158,7 @@ impl Narrower<'_, '_> {
         parts.into_iter().map(|part| self.unchanged(part).unwrap_or_else(|| self.path_of(part))).collect()
     }
 
-    /// Returns the predicate of a text that means here what it means there.
+    /// Returns a text as a predicate if it means the same in both languages.
     fn unchanged(&mut self, text: &str) -> Option<String> {
         let text = text.trim();
         let bracketed = format!("[{text}]");

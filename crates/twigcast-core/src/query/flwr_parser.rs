@@ -10,7 +10,32 @@ use super::options::Dialect;
 use super::parser::{Parsed, Parser};
 use super::refusals::any_of;
 use super::results::with_results;
+use super::typed::NumberForm;
 use crate::error::QueryErrorKind;
+
+/// Is a query in XQuery a condition on the message? All others return something: For-Where-Return queries, and what
+/// begins with a window, with `try`, `switch` and the like, which only another processor reads.
+pub fn is_condition(text: &str) -> bool {
+    if is_flwr(text) {
+        return false;
+    }
+    let mut lexer = Lexer { text, position: 0, comments: true, angle_not_equal: false };
+    let mut token = lexer.next();
+    while token.kind == TokenKind::OpenParen {
+        token = lexer.next();
+    }
+    let returns = match &text[token.start..token.end] {
+        "for" => {
+            let kind = lexer.next();
+            let window = lexer.next();
+            matches!(&text[kind.start..kind.end], "tumbling" | "sliding") && &text[window.start..window.end] == "window"
+        }
+        "switch" | "typeswitch" => lexer.peek() == b'(',
+        "try" | "ordered" | "unordered" | "map" | "array" => lexer.peek() == b'{',
+        _ => text[token.start..].starts_with("``["),
+    };
+    !returns
+}
 
 /// Is a query's text For-Where-Return rather than XPath? XPath can start with none of these, but for `let`.
 pub fn is_flwr(text: &str) -> bool {
@@ -69,7 +94,7 @@ impl<'a> Parser<'a, '_> {
         if self.options.dialect != Dialect::Native {
             return Ok(query);
         }
-        with_results(query).ok_or_else(|| {
+        with_results(query, &self.value_variables).ok_or_else(|| {
             let message = "whether its result is empty is left to a processor of XQuery".into();
             self.error(0, QueryErrorKind::Unsupported, message, &[])
         })
@@ -124,7 +149,7 @@ impl<'a> Parser<'a, '_> {
             let message = "a namespace cannot be returned; namespaces come with the elements that use them".into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
-        Ok(ItemExpr::Value(expr))
+        self.returned(expr, start)
     }
 
     /// Returns whether an expression certainly selects attributes.
@@ -141,8 +166,8 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Returns whether the current parenthesis holds a sequence rather than a parenthesised path expression. It does when what
-    /// follows it, and any parentheses right after it, is no path expression, or when there is a comma in one of them.
+    /// Returns whether the current parenthesis holds a sequence rather than a parenthesised path expression: if no path
+    /// expression follows the parentheses that open here, or if one of these has a comma of its own.
     fn opens_sequence(&self) -> bool {
         let mut lookahead = self.lexer;
         let mut token = lookahead.next();
@@ -236,8 +261,8 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Parses a GroupByClause, behind its first word, and the clauses that follow it. The variables from `scope` on are those of
-    /// the clauses before.
+    /// Parses a GroupByClause, behind its first word, and the clauses that follow it. The variables from `scope` on are
+    /// those of the clauses before.
     fn grouping(&mut self, scope: usize) -> Parsed<Grouping> {
         if !self.accept_keyword("by") {
             return Err(self.unexpected_in_flwr(&["by"]));
@@ -275,6 +300,8 @@ impl<'a> Parser<'a, '_> {
             if is_value {
                 self.value_variables.push(new);
             }
+            let form = self.number_forms.iter().find(|(id, _)| *id == variable).map(|(_, form)| *form);
+            self.number_forms.extend(form.map(|form| (new, form)));
             collected.push((variable, new));
         }
         let keys = named.into_iter().map(|(name, key)| {
@@ -282,7 +309,9 @@ impl<'a> Parser<'a, '_> {
                 ExprType::NodeSet => ExprType::String,
                 other => other,
             };
-            (self.declare(name, key_type, false), key)
+            let variable = self.declare(name, key_type, false);
+            self.note_form(variable, &key);
+            (variable, key)
         });
         let keys = keys.collect();
         let (mut lets, mut condition) = (Vec::new(), None);
@@ -318,7 +347,9 @@ impl<'a> Parser<'a, '_> {
             if self.gives_values(&source) {
                 self.value_variables.push(variable);
             }
+            self.note_form(variable, &source);
             let position = position.map(|name| self.declare(name, ExprType::Number, false));
+            self.number_forms.extend(position.map(|position| (position, NumberForm::Integer)));
             clauses.push(BindingClause::For { variable, position, source });
             if self.token.kind != TokenKind::Comma {
                 return Ok(());
@@ -348,6 +379,7 @@ impl<'a> Parser<'a, '_> {
             if self.gives_values(&value) {
                 self.value_variables.push(variable);
             }
+            self.note_form(variable, &value);
             clauses.push(BindingClause::Let { variable, value });
             if self.token.kind != TokenKind::Comma {
                 return Ok(());

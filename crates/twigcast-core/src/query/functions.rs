@@ -84,6 +84,16 @@ pub enum Function {
     TwigFullText,
     TwigNow,
     TimeWithin,
+    XsString,
+    GeoIntersects,
+    GeoDisjoint,
+    GeoWithin,
+    GeoContains,
+    GeoDistance,
+    GeoPoint,
+    GeoCircle,
+    GeoBox,
+    GeoPolygon,
 }
 
 /// The type of an expression: those of XPath 1.0, and some of XML Schema. All are known without evaluating, except that of
@@ -270,7 +280,7 @@ impl FunctionFacts {
 /// The facts of all functions. A row says what differs from: one argument of any type, no use of the context, and
 /// an unknown value on an empty node-set.
 #[rustfmt::skip]
-pub static FUNCTIONS: [FunctionFacts; Function::TimeWithin as usize + 1] = {
+pub static FUNCTIONS: [FunctionFacts; Function::GeoPolygon as usize + 1] = {
     use ContextUse::{Always, WithoutArgument};
     use ExprType as T;
     use Function as F;
@@ -409,6 +419,23 @@ pub static FUNCTIONS: [FunctionFacts; Function::TimeWithin as usize + 1] = {
         row(F::TwigNow, "twig:now", "twig:now()", T::Temporal(DateTime)).arguments(0, 0).elsewhere().of_xpath_3(),
         row(F::TimeWithin, "time:within", "time:within(time, 'Mo-Fr 07:00-19:00', 'Europe/Zurich')", T::Boolean)
             .arguments(3, 3).first_node().without_nodes(FALSE).of_xpath_3(),
+        row(F::XsString, "xs:string", "xs:string(value)", T::String).first_node().without_nodes(EmptyString).of_xpath_3(),
+        row(F::GeoIntersects, "geo:intersects", "geo:intersects(places, region)", T::Boolean)
+            .arguments(2, 2).elsewhere().without_nodes(FALSE).of_xpath_3(),
+        row(F::GeoDisjoint, "geo:disjoint", "geo:disjoint(places, region)", T::Boolean)
+            .arguments(2, 2).elsewhere().without_nodes(FALSE).of_xpath_3(),
+        row(F::GeoWithin, "geo:within", "geo:within(places, region)", T::Boolean)
+            .arguments(2, 2).elsewhere().without_nodes(FALSE).of_xpath_3(),
+        row(F::GeoContains, "geo:contains", "geo:contains(places, region)", T::Boolean)
+            .arguments(2, 2).elsewhere().without_nodes(FALSE).of_xpath_3(),
+        row(F::GeoDistance, "geo:distance", "geo:distance(places, geo:point(47.4, 8.5))", T::Number)
+            .arguments(2, 2).elsewhere().without_nodes(NAN).of_xpath_3(),
+        row(F::GeoPoint, "geo:point", "geo:point(latitude, longitude)", T::String).arguments(2, 2).of_xpath_3(),
+        row(F::GeoCircle, "geo:circle", "geo:circle(latitude, longitude, kilometres)", T::String)
+            .arguments(3, 3).of_xpath_3(),
+        row(F::GeoBox, "geo:box", "geo:box(south, west, north, east)", T::String).arguments(4, 4).of_xpath_3(),
+        row(F::GeoPolygon, "geo:polygon", "geo:polygon('lat,lon lat,lon ...', hole?, ...)", T::String)
+            .arguments(1, usize::MAX).of_xpath_3(),
     ]
 };
 
@@ -442,5 +469,10 @@ impl Function {
     #[inline]
     pub fn result_type(self) -> ExprType {
         self.facts().result_type
+    }
+
+    /// Returns whether the function is about places: one of those that make regions, or that ask for them.
+    pub(crate) fn is_of_places(self) -> bool {
+        self as usize >= Self::GeoIntersects as usize
     }
 }

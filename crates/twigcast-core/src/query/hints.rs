@@ -83,6 +83,8 @@ fn of_xpath(name: &str) -> Option<&'static str> {
             "a message has no address here; its elements and their names tell it"
         }
         "if" => "put the whole expression in parentheses: (if (a) then b else c)",
+        "switch" => "write if (a = 'x') then b else c, or use dialect=\"xquery\"",
+        "typeswitch" => "texts have no types; use dialect=\"xquery\"",
         "some" | "every" => "a variable follows the word: some $x in a satisfies $x = 1",
         "for" | "let" => "a For-Where-Return query starts with the word and a variable: for $x in /a return $x",
         "doc" | "document" | "collection" | "doc-available" | "unparsed-text" | "json-doc" | "parse-xml" => {
@@ -108,7 +110,7 @@ fn of_xpath(name: &str) -> Option<&'static str> {
 fn of_types(name: &str) -> Option<&'static str> {
     Some(match name {
         "xs:duration" => "write xs:dayTimeDuration or xs:yearMonthDuration",
-        "xs:string" | "xs:normalizedString" | "xs:token" | "xs:anyURI" | "xs:untypedAtomic" => "write string(a)",
+        "xs:normalizedString" | "xs:token" | "xs:anyURI" | "xs:untypedAtomic" => "write string(a)",
         "xs:boolean" => "write a = ('true', '1')",
         "xs:float" => "write xs:double(a)",
         "xs:dateTimeStamp" => "write xs:dateTime(a)",

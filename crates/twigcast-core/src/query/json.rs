@@ -50,6 +50,8 @@ use super::flwr::{
 use super::typed::TypedConstant;
 use crate::util::json::Json;
 use crate::util::number;
+use crate::util::places::Region;
+use crate::util::places::region::RegionArgument;
 use crate::vocabulary::{Name, Vocabulary};
 
 /// Returns a query as a JSON object.
@@ -93,6 +95,7 @@ impl QueryToJson<'_> {
             Expr::Typed(constant) => self.typed(constant),
             Expr::Pattern(pattern) => Json::of_kind("literal", [("value", pattern.text().into())]),
             Expr::Selection(selection) => Json::of_kind("literal", [("value", selection.text().into())]),
+            Expr::Region(region) => self.region(region),
             Expr::Map { nodes, value } => {
                 Json::of_kind("map", [("nodes", self.expr(nodes)), ("value", self.expr(value))])
             }
@@ -112,6 +115,16 @@ impl QueryToJson<'_> {
         let (function, text) = constant.call();
         let literal = |text: &&str| Json::of_kind("literal", [("value", (*text).into())]);
         Json::of_kind("call", [("function", function.into()), ("arguments", Json::list(&[&*text], literal))])
+    }
+
+    /// A region is the call that makes it.
+    fn region(&self, region: &Region) -> Json {
+        let argument = |argument: &RegionArgument| match argument {
+            RegionArgument::Number(number) => self.expr(&Expr::Number(*number)),
+            RegionArgument::Text(text) => Json::of_kind("literal", [("value", (&**text).into())]),
+        };
+        let arguments = Json::list(region.arguments(), argument);
+        Json::of_kind("call", [("function", region.kind().name().into()), ("arguments", arguments)])
     }
 
     fn exprs(&self, exprs: &[Expr]) -> Json {

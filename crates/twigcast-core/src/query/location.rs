@@ -235,10 +235,23 @@ impl Parser<'_, '_> {
             let predicate = self.in_context(Self::expression)?;
             self.close(TokenKind::CloseBracket, open)?;
             height = height.max(self.height + 1);
+            self.refuse_numbers(&predicate, open + 1)?;
             predicates.push(self.positional(predicate));
         }
         self.height = height;
         Ok(())
+    }
+
+    /// Refuses a predicate that is a sequence of numbers: XPath 3.1 takes one that is alone for a position.
+    fn refuse_numbers(&self, predicate: &Expr, start: usize) -> Parsed<()> {
+        if self.items_form(predicate).is_none() {
+            return Ok(());
+        }
+        let message =
+            "a number in a predicate is a position: write [boolean(...)] for its truth, [exists(...)] to ask \
+                       whether there is one, or [position() = ...]"
+                .into();
+        Err(self.error(start, QueryErrorKind::Unsupported, message, &[]))
     }
 
     /// Returns a predicate as a condition: a number means the node at that position.

@@ -6,7 +6,7 @@
 //! that compares two variables, or uses one inside a predicate, has no XPath 1.0 counterpart: it is left out, and the
 //! condition is then necessary but not sufficient.
 
-use super::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
+use super::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
 use super::flwr::{AttributeValuePart, BindingClause, ElementContent, FlwrExpr, FlwrQuery, ItemExpr};
 use super::functions::ExprType;
 
@@ -118,6 +118,8 @@ fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
     // A later binding may start at an earlier one, never the other way round.
     while let Some(binding) = clauses.bindings.pop() {
         let exists = with_predicates(binding.source, binding.predicates);
+        // A single value that is bound may be an empty text.
+        let exists = if exists.gives_values() { existence_of(exists, &Expr::gives_values) } else { exists };
         match binding.parent {
             Some(parent) => clauses.bindings[parent].predicates.push(exists),
             None => conjuncts.push(exists),
@@ -189,7 +191,12 @@ impl ClauseScope {
                 nodes: Box::new(self.substituted(nodes, in_predicate, parts)?),
                 value: Box::new(self.substituted(value, true, parts)?),
             },
-            Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_) => expr.clone(),
+            Expr::Number(_)
+            | Expr::Literal(_)
+            | Expr::Pattern(_)
+            | Expr::Selection(_)
+            | Expr::Region(_)
+            | Expr::Typed(_) => expr.clone(),
             Expr::Path(path) => return self.substituted_path(path, in_predicate, parts),
         })
     }
@@ -286,6 +293,21 @@ pub(super) fn itself() -> Step {
     Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() }
 }
 
+/// Returns the condition that there are items; `gives_values` says of which expressions they are values.
+pub(super) fn existence_of(items: Expr, gives_values: &impl Fn(&Expr) -> bool) -> Expr {
+    match items {
+        // There is one for each.
+        Expr::Map { nodes, value } if matches!(value.static_type(&[]), ExprType::String | ExprType::Number) => {
+            existence_of(*nodes, gives_values)
+        }
+        items if gives_values(&items) => {
+            let count = Box::new(call(Function::Count, vec![items]));
+            Expr::Compare { op: CompareOp::Greater, left: count, right: Box::new(Expr::Number(0.0)) }
+        }
+        nodes => call(Function::Boolean, vec![nodes]),
+    }
+}
+
 fn call(function: Function, arguments: Vec<Expr>) -> Expr {
     Expr::Call { function, arguments }
 }
@@ -345,6 +367,7 @@ pub(crate) fn relative(expr: Expr) -> Expr {
         | Expr::Literal(_)
         | Expr::Pattern(_)
         | Expr::Selection(_)
+        | Expr::Region(_)
         | Expr::Typed(_)) => other,
     }
 }

@@ -30,10 +30,10 @@ mod external;
 pub mod flwr;
 mod flwr_parser;
 pub mod flwr_text;
+pub(crate) mod forms;
 pub mod functions;
 mod hints;
 pub mod json;
-mod later;
 mod lexer;
 mod location;
 mod markup;
@@ -41,12 +41,14 @@ pub mod matching;
 pub mod normal;
 pub mod notes;
 mod noting;
+mod number_texts;
 mod operators;
 mod options;
 pub mod parameters;
 mod parser;
 pub mod pattern;
 mod pattern_shape;
+mod places;
 pub(crate) mod plain;
 pub mod position;
 mod refusals;
@@ -57,12 +59,13 @@ pub(crate) mod typing;
 pub mod values;
 pub mod version;
 mod words;
+mod xpath31;
 
-pub use flwr_parser::is_flwr;
+pub use flwr_parser::{is_condition, is_flwr};
 pub use options::{Dialect, NamespaceLookup, ParseOptions};
 pub use parameters::{ParameterValue, Parameters};
 
-use ast::Expr;
+use ast::{Expr, Function};
 use notes::QueryNote;
 
 /// A parsed query.
@@ -110,5 +113,8 @@ fn worded_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabul
         return None;
     }
     let expr = parser::Parser::new(text, options, vocabulary).ok()?.whole_expression().ok()?;
-    (expr.static_type(&[]) == functions::ExprType::Boolean).then_some(expr)
+    // In XQuery such a query returns its values.
+    let returns_values = options.dialect == Dialect::Native
+        && matches!(&expr, Expr::Call { function: Function::Boolean, arguments } if arguments[0].gives_values());
+    (expr.static_type(&[]) == functions::ExprType::Boolean && !returns_values).then_some(expr)
 }

@@ -36,9 +36,12 @@ pub fn normalise(expr: Expr) -> Expr {
         }
         Expr::Path(path) => path_of(path),
         Expr::Call { function, arguments } => call(function, arguments),
-        constant @ (Expr::Number(_) | Expr::Literal(_) | Expr::Pattern(_) | Expr::Selection(_) | Expr::Typed(_)) => {
-            constant
-        }
+        constant @ (Expr::Number(_)
+        | Expr::Literal(_)
+        | Expr::Pattern(_)
+        | Expr::Selection(_)
+        | Expr::Region(_)
+        | Expr::Typed(_)) => constant,
     }
 }
 
@@ -108,7 +111,7 @@ fn joined(operands: Vec<Expr>, decisive: bool) -> Expr {
     }
 }
 
-/// Appends what is not there yet. Long lists are left alone: comparing each with each would take quadratic time.
+/// Appends an item unless the list has it. In long lists repetitions stay, since finding them would take quadratic time.
 fn push_new(list: &mut Vec<Expr>, item: Expr) {
     const COMPARED_MAX: usize = 64;
     if list.len() > COMPARED_MAX || !list.contains(&item) {
@@ -124,11 +127,12 @@ fn value_of(condition: Expr) -> Expr {
     }
 }
 
-/// Returns a condition as a predicate: a number, or a variable that may be one, would be taken for a position.
+/// Returns a condition as a predicate: a number, or a variable or value that may be one, would be taken for a position.
 fn guarded(condition: Expr) -> Expr {
     let bare_variable = matches!(&condition, Expr::Path(path)
         if path.steps.is_empty() && matches!(path.start, PathStart::Variable(_)));
-    if bare_variable || condition.static_type(&[]) == ExprType::Number { wrapped(condition) } else { condition }
+    let may_be_number = bare_variable || condition.gives_values() || condition.static_type(&[]) == ExprType::Number;
+    if may_be_number { wrapped(condition) } else { condition }
 }
 
 /// Returns `boolean(condition)`.

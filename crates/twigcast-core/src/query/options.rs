@@ -17,7 +17,7 @@ pub enum Dialect {
     Legacy,
     /// XPath whose numbers are those of XPath 3.1: texts may have exponents and plus signs.
     Doubles,
-    /// XPath and For-Where-Return queries with the meaning of XQuery: an empty result is no match. What cannot be read so is
+    /// XPath and For-Where-Return queries with the meaning of XQuery: an empty result is no match. Other queries are
     /// refused.
     Native,
     /// XQuery that another processor evaluates. Reading it gives a condition that holds wherever it has a result.

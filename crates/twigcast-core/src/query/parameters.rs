@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use super::ast::{Expr, Function};
+use crate::util::number::constant_bits;
 
 /// The values of a subscription's parameters, by name without `$`.
 pub type Parameters = BTreeMap<String, ParameterValue>;
@@ -15,7 +16,7 @@ pub type Parameters = BTreeMap<String, ParameterValue>;
 pub static NO_PARAMETERS: Parameters = BTreeMap::new();
 
 /// The value of a parameter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum ParameterValue {
     /// A text.
     Text(Box<str>),
@@ -27,6 +28,19 @@ pub enum ParameterValue {
     List(Vec<ParameterValue>),
 }
 
+/// Values are equal if nothing tells them apart; 0 and -0 are different numbers.
+impl PartialEq for ParameterValue {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(ours), Self::Text(theirs)) => ours == theirs,
+            (Self::Number(ours), Self::Number(theirs)) => constant_bits(*ours) == constant_bits(*theirs),
+            (Self::Boolean(ours), Self::Boolean(theirs)) => ours == theirs,
+            (Self::List(ours), Self::List(theirs)) => ours == theirs,
+            _ => false,
+        }
+    }
+}
+
 impl Eq for ParameterValue {}
 
 impl Hash for ParameterValue {
@@ -34,8 +48,7 @@ impl Hash for ParameterValue {
         std::mem::discriminant(self).hash(state);
         match self {
             Self::Text(text) => text.hash(state),
-            // Both zeros are equal.
-            Self::Number(number) => (number + 0.0).to_bits().hash(state),
+            Self::Number(number) => constant_bits(*number).hash(state),
             Self::Boolean(truth) => truth.hash(state),
             Self::List(values) => values.hash(state),
         }

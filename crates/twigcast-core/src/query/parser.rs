@@ -15,7 +15,7 @@ use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::notes::QueryNote;
 use super::operators::{NodeOrder, Operator, Side, Substitution, existence, is_chain, is_of_same_list};
 use super::options::{Dialect, ParseOptions};
-use super::typed::TypedConstant;
+use super::typed::{NumberForm, TypedConstant};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
@@ -51,6 +51,8 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) attribute_variables: Vec<VariableId>,
     /// Variables that hold values rather than nodes.
     pub(super) value_variables: Vec<VariableId>,
+    /// The forms of the numbers that variables hold.
+    pub(super) number_forms: Vec<(VariableId, NumberForm)>,
     /// The expressions that names stand for, by number.
     pub(super) substitutions: Vec<Substitution>,
     /// The parameters that were named so far.
@@ -97,6 +99,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             declared_variables: Vec::new(),
             attribute_variables: Vec::new(),
             value_variables: Vec::new(),
+            number_forms: Vec::new(),
             substitutions: Vec::new(),
             used_parameters: BTreeSet::new(),
             constructors: 0,
@@ -452,7 +455,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         is_number.then(|| self.lexer.text.len() - after.len())
     }
 
-    /// Parses a number with an exponent, which is one of `xs:double`: so what it is compared with is read.
+    /// Parses a number with an exponent. It is an `xs:double`, and so are values that are compared with it.
     fn double(&mut self, number: Token, end: usize) -> Parsed<Expr> {
         let text = self.lexer.text[number.start..end].into();
         self.lexer.position = end;
@@ -531,6 +534,9 @@ impl<'a, 'v> Parser<'a, 'v> {
         }
         self.compile_words(function, &mut arguments, name)?;
         self.check_hours(function, &arguments, name)?;
+        if function.is_of_places() {
+            return self.call_of_places(function, arguments, name);
+        }
         self.typed_call(function, arguments, name)
     }
 

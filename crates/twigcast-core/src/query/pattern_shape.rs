@@ -1,8 +1,8 @@
 //! Patterns that are texts with gaps between, such as `(^|\W)storm(\W|$)` and `flood.*warning`, found without an automaton.
 //!
-//! An index has mostly found one of the texts before a pattern is verified, and thousands of patterns are verified on one value:
-//! each automaton would have to be brought into the cache for a few bytes. What is found here is what the regular expression
-//! finds; where that is not certain, it is asked.
+//! Before a pattern is verified, an index has usually found one of its texts. Thousands of patterns are then verified on one
+//! value, and each automaton would have to be loaded into the cache for a few bytes. The matches found here are those of the
+//! regular expression; if that is not certain, the regular expression decides.
 
 use memchr::memmem;
 use regex_syntax::ParserBuilder;
@@ -20,14 +20,14 @@ struct CharacterSet {
 const TEXT_MAX: usize = 64;
 const PIECES_MAX: usize = 8;
 
-/// What has to stand beside a text: a character of a set, or an end of the value if that is on this side.
+/// The edge of a text: a character of a set next to it, or the end of the value.
 #[derive(Clone, Debug)]
 struct Edge {
     set: CharacterSet,
     or_end: Option<Look>,
 }
 
-/// A text, and what stands beside it and is matched with it.
+/// A text of a pattern, with its edges.
 #[derive(Clone, Debug)]
 struct Piece {
     before: Option<Edge>,
@@ -108,7 +108,7 @@ impl Text {
             return Some(Self::Exact(Box::new(memmem::Finder::new(text).into_owned())));
         }
         let lower = text.is_ascii().then(|| text.to_ascii_lowercase().into_bytes().into_boxed_slice())?;
-        // What is no letter is rarer, and has one case.
+        // Characters other than letters are rarer, and have one case.
         let sought = lower.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(0);
         Some(Self::AnyCase { lower, sought })
     }
@@ -139,7 +139,7 @@ impl Text {
 }
 
 impl Piece {
-    /// Returns what is matched where the text stands at a place, edges included; `None` if one of them is not there.
+    /// Returns the range of a match around an occurrence of the text, edges included; `None` if an edge does not match.
     fn around(&self, value: &str, (start, end): (usize, usize)) -> Option<(usize, usize)> {
         let start = match &self.before {
             None => start,

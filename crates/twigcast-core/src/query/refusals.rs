@@ -154,6 +154,9 @@ impl Parser<'_, '_> {
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
         let message = match token.kind {
+            TokenKind::OpenBracket if previous.start == previous.end || previous.kind == TokenKind::Equal => {
+                "there are no arrays; a list is written ('x', 'y')".into()
+            }
             TokenKind::OpenBrace => {
                 "`{` stands where a path, a value or a function is due; braces stand in a constructor: <x>{ ... }</x>"
                     .into()
@@ -246,7 +249,14 @@ impl Parser<'_, '_> {
             let message = format!("`{symbol}` is no operator of XPath 1.0; {hint}");
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
-        let message = match token.kind {
+        self.error(token.start, QueryErrorKind::Syntax, self.misplaced_token(), expected)
+    }
+
+    /// Returns what is wrong with a token that is no operator behind an operand.
+    fn misplaced_token(&self) -> String {
+        let (token, previous) = (self.token, self.previous);
+        let text = self.text_of(token);
+        match token.kind {
             TokenKind::CloseParen | TokenKind::CloseBracket | TokenKind::CloseBrace => {
                 format!("`{text}` closes nothing that is open here")
             }
@@ -262,8 +272,16 @@ impl Parser<'_, '_> {
             TokenKind::OpenBrace if matches!(self.text_of(previous), "map" | "array") => {
                 "there are no maps and no arrays; use dialect=\"xquery\"".into()
             }
+            TokenKind::OpenBrace if self.text_of(previous) == "try" => {
+                "no comparison and no function raises an error here; leave `try` out, or use dialect=\"xquery\"".into()
+            }
             TokenKind::OpenBrace => {
                 "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into()
+            }
+            TokenKind::Name if self.text_of(previous) == "contains" && self.text_of(token) == "text" => {
+                "`contains text` stands behind the nodes whose words it asks for: write . contains text \"storm\" for those \
+                 of the context node"
+                    .into()
             }
             TokenKind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
             TokenKind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
@@ -279,8 +297,7 @@ impl Parser<'_, '_> {
                 let hint = self.missing_operator().map(|hint| format!("; {hint}")).unwrap_or_default();
                 format!("{token} follows {previous}; an operator is missing between them{hint}")
             }
-        };
-        self.error(token.start, QueryErrorKind::Syntax, message, expected)
+        }
     }
 
     /// Returns the error of a token that is wrong in any position.

@@ -4,9 +4,34 @@
 //! bindings of which nothing is returned are kept from passing, by what is added to `where`; the result stays the same. Where
 //! that cannot be said so, another processor has to evaluate the query.
 
-use super::ast::{Expr, PathStart, VariableId};
+use super::ast::{Expr, Path, PathStart, VariableId};
 use super::flwr::{BindingClause, FlwrExpr, FlwrQuery, ItemExpr};
 use super::functions::{ExprType, Function};
+use super::matching::existence_of;
+
+/// What is known of the variables of a query.
+#[derive(Clone, Copy)]
+struct Known<'q> {
+    types: &'q [ExprType],
+    /// Those that hold values rather than nodes.
+    values: &'q [VariableId],
+}
+
+impl Known<'_> {
+    fn gives_values(self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Path(Path { start: PathStart::Variable(id), steps }) => steps.is_empty() && self.values.contains(id),
+            Expr::Path(Path { start: PathStart::Filter { primary, .. }, steps }) => {
+                steps.is_empty() && self.gives_values(primary)
+            }
+            other => other.gives_values(),
+        }
+    }
+
+    fn exist(self, items: &Expr) -> Expr {
+        existence_of(items.clone(), &|expr| self.gives_values(expr))
+    }
+}
 
 /// When an item has a value that is not the empty sequence.
 enum Presence {
@@ -17,13 +42,16 @@ enum Presence {
 }
 
 /// Returns a query of which only bindings pass that something is returned for; `None` if that cannot be said.
-pub(super) fn with_results(query: FlwrQuery) -> Option<FlwrQuery> {
+///
+/// `value_variables` hold values rather than nodes.
+pub(super) fn with_results(query: FlwrQuery, value_variables: &[VariableId]) -> Option<FlwrQuery> {
     let types: Vec<ExprType> = query.variables.iter().map(|variable| variable.value_type).collect();
+    let known = Known { types: &types, values: value_variables };
     let body = match query.body {
-        ItemExpr::Flwr(flwr) => ItemExpr::Flwr(Box::new(returning(*flwr, &types)?)),
+        ItemExpr::Flwr(flwr) => ItemExpr::Flwr(Box::new(returning(*flwr, known)?)),
         ItemExpr::Sequence(items) => {
             let items = items.into_iter().map(|item| match item {
-                ItemExpr::Flwr(flwr) => Some(ItemExpr::Flwr(Box::new(returning(*flwr, &types)?))),
+                ItemExpr::Flwr(flwr) => Some(ItemExpr::Flwr(Box::new(returning(*flwr, known)?))),
                 // What stands beside it is a result on each message.
                 _ => None,
             });
@@ -34,12 +62,12 @@ pub(super) fn with_results(query: FlwrQuery) -> Option<FlwrQuery> {
     Some(FlwrQuery { body, ..query })
 }
 
-fn returning(mut flwr: FlwrExpr, types: &[ExprType]) -> Option<FlwrExpr> {
+fn returning(mut flwr: FlwrExpr, known: Known<'_>) -> Option<FlwrExpr> {
     let bound: Vec<VariableId> = match flwr.grouping {
         Some(_) => Vec::new(),
         None => flwr.clauses.iter().filter_map(for_variable).collect(),
     };
-    let added = match presence(&flwr.result, types, &bound)? {
+    let added = match presence(&flwr.result, known, &bound)? {
         Presence::Always => return Some(flwr),
         Presence::Never => Expr::Call { function: Function::False, arguments: Vec::new() },
         Presence::Where(condition) => condition,
@@ -64,41 +92,42 @@ fn for_variable(clause: &BindingClause) -> Option<VariableId> {
 }
 
 /// Returns when an item has a value; `None` if that cannot be said. `bound` are variables that always have one.
-fn presence(item: &ItemExpr, types: &[ExprType], bound: &[VariableId]) -> Option<Presence> {
+fn presence(item: &ItemExpr, known: Known<'_>, bound: &[VariableId]) -> Option<Presence> {
     Some(match item {
         ItemExpr::Element(_)
         | ItemExpr::ComputedElement(_)
         | ItemExpr::Comment(_)
         | ItemExpr::ProcessingInstruction { .. } => Presence::Always,
         // Of nothing, no text is made.
-        ItemExpr::Text(item) => presence(item, types, bound)?,
+        ItemExpr::Text(item) => presence(item, known, bound)?,
         ItemExpr::Sequence(items) => {
-            let items = items.iter().map(|item| presence(item, types, bound));
+            let items = items.iter().map(|item| presence(item, known, bound));
             any(items.collect::<Option<_>>()?)
         }
         ItemExpr::If(choice) => {
             let negated = Expr::Call { function: Function::Not, arguments: vec![choice.condition.clone()] };
-            let then = only_where(choice.condition.clone(), presence(&choice.then, types, bound)?);
-            any(vec![then, only_where(negated, presence(&choice.otherwise, types, bound)?)])
+            let then = only_where(choice.condition.clone(), presence(&choice.then, known, bound)?);
+            any(vec![then, only_where(negated, presence(&choice.otherwise, known, bound)?)])
         }
-        ItemExpr::Value(expr) => return presence_of_value(expr, types, bound),
+        ItemExpr::Value(expr) => return presence_of_value(expr, known, bound),
         // An attribute alone cannot be written, and bindings may pass inside of another loop or not.
         ItemExpr::Attribute(_) | ItemExpr::Flwr(_) => return None,
     })
 }
 
-fn presence_of_value(expr: &Expr, types: &[ExprType], bound: &[VariableId]) -> Option<Presence> {
-    if expr.static_type(types) != ExprType::NodeSet {
+fn presence_of_value(expr: &Expr, known: Known<'_>, bound: &[VariableId]) -> Option<Presence> {
+    if expr.static_type(known.types) != ExprType::NodeSet {
         return is_always_a_value(expr).then_some(Presence::Always);
     }
     match expr {
         Expr::Path(path) => Some(match path.start {
             PathStart::Variable(variable) if path.steps.is_empty() && bound.contains(&variable) => Presence::Always,
+            _ if known.gives_values(expr) => Presence::Where(known.exist(expr)),
             _ => Presence::Where(expr.clone()),
         }),
         // Of an empty operand there is no value in XQuery, and here there may be one.
         Expr::Map { .. } => None,
-        _ => Some(Presence::Where(Expr::Call { function: Function::Boolean, arguments: vec![expr.clone()] })),
+        _ => Some(Presence::Where(known.exist(expr))),
     }
 }
 
@@ -128,7 +157,7 @@ fn is_always_a_value(expr: &Expr) -> bool {
             | Function::Name
             | Function::LocalName
             | Function::NamespaceUri => true,
-            Function::Floor | Function::Ceiling | Function::Round | Function::Abs => {
+            Function::Floor | Function::Ceiling | Function::Round | Function::Abs | Function::XsString => {
                 arguments.iter().all(is_always_a_value)
             }
             _ => false,

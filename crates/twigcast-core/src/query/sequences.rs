@@ -3,12 +3,13 @@
 
 use super::ast::{Axis, CompareOp, Expr, Function, Path, PathStart, Step};
 use super::functions::ExprType;
-use super::later::filtered;
 use super::lexer::TokenKind;
-use super::matching::size;
+use super::matching::{existence_of, size};
 use super::operators::{NodeOrder, Operator, combine};
+use super::options::Dialect;
 use super::parser::{Parsed, Parser};
 use super::position::{is_positional, uses_position};
+use super::xpath31::filtered;
 use crate::error::QueryErrorKind;
 
 impl<'a> Parser<'a, '_> {
@@ -122,6 +123,11 @@ impl<'a> Parser<'a, '_> {
         if value_type == ExprType::Boolean {
             let message = "a condition of each node is a predicate: write a[condition], or some $x in a satisfies ...";
             return Err(self.error(start, QueryErrorKind::Unsupported, message.into(), &[]));
+        }
+        let text = &self.lexer.text[start..self.token.start];
+        if self.options.dialect == Dialect::Native && value_type == ExprType::Number && text.contains("xs:") {
+            let message = "how many values a cast has is left to a processor of XQuery".into();
+            return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
         let gives_values = value_type != ExprType::NodeSet || self.gives_values(&value);
         match (nodes, value) {
@@ -273,7 +279,7 @@ fn present(nodes: Expr, value: &Expr) -> Expr {
         return nodes;
     }
     operands.into_iter().fold(nodes, |nodes, operand| {
-        let condition = exists(operand.clone());
+        let condition = existence_of(operand.clone(), &Expr::gives_values);
         // So is what has been printed and is read again.
         if has_predicate(&nodes, &condition) { nodes } else { filtered(nodes, condition) }
     })
@@ -294,7 +300,7 @@ fn has_predicate(nodes: &Expr, predicate: &Expr) -> bool {
     }
 }
 
-fn operands_of_arithmetic<'e>(value: &'e Expr, operands: &mut Vec<&'e Expr>) {
+pub(super) fn operands_of_arithmetic<'e>(value: &'e Expr, operands: &mut Vec<&'e Expr>) {
     let parts = match value {
         Expr::Arithmetic { .. } | Expr::Negate(_) => value.operands(),
         Expr::Call {
@@ -305,6 +311,10 @@ fn operands_of_arithmetic<'e>(value: &'e Expr, operands: &mut Vec<&'e Expr>) {
             if predicates.is_empty() && steps.is_empty() =>
         {
             value.operands()
+        }
+        Expr::Call { function: Function::Min | Function::Max | Function::Avg, arguments } => {
+            operands.extend(arguments);
+            return;
         }
         _ => return,
     };

@@ -77,6 +77,11 @@ impl Function {
         }
     }
 
+    /// Returns whether a function of numbers has no value where one of its arguments has none.
+    pub(crate) fn needs_numbers(self) -> bool {
+        matches!(self, Self::Abs | Self::Floor | Self::Ceiling | Self::Round | Self::Min | Self::Max | Self::Avg)
+    }
+
     /// Returns a text as the number that one of the functions for numbers converts it to.
     pub(crate) fn number_of_text(self, text: &str) -> Option<f64> {
         match self {
@@ -104,11 +109,53 @@ impl Expr {
     fn is_double(&self) -> bool {
         match self {
             Self::Typed(TypedConstant::Double(_)) => true,
-            Self::Call { function, .. } => function.cast() == Some(CastType::Double) || function.component().is_some(),
+            Self::Call { function, .. }
+                if function.cast() == Some(CastType::Double) || function.component().is_some() =>
+            {
+                true
+            }
+            Self::Call { function, arguments } => {
+                function.needs_numbers() && arguments.iter().any(Self::is_double_each)
+            }
             Self::Arithmetic { op: ArithmeticOp::DivideDurations, .. } => true,
             Self::Arithmetic { left, right, .. } => left.is_double() || right.is_double(),
             Self::Negate(operand) => operand.is_double(),
             _ => false,
+        }
+    }
+
+    /// Returns whether an argument is such a number, or makes one of each node.
+    fn is_double_each(&self) -> bool {
+        matches!(self, Self::Map { value, .. } if value.is_double()) || self.is_double()
+    }
+}
+
+/// The type that XQuery has for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NumberForm {
+    Integer,
+    /// A decimal number that is written in the query, or read from a text: a double holds it as it is written.
+    Decimal,
+    Double,
+    /// A double, or the integer 0 where there is nothing to sum.
+    DoubleOrZero,
+    /// A decimal number that a double may not hold exactly, or one of a type that is not known.
+    Unknown,
+}
+
+impl NumberForm {
+    /// Returns the form of what an operator makes of two numbers.
+    pub(super) fn combined(op: ArithmeticOp, left: Self, right: Self) -> Self {
+        match (op, left, right) {
+            (_, Self::Unknown, _) | (_, _, Self::Unknown) => Self::Unknown,
+            (_, Self::Double, _) | (_, _, Self::Double) => Self::Double,
+            (_, Self::DoubleOrZero, _) | (_, _, Self::DoubleOrZero) => Self::Unknown,
+            (
+                ArithmeticOp::Add | ArithmeticOp::Subtract | ArithmeticOp::Multiply | ArithmeticOp::Modulo,
+                Self::Integer,
+                Self::Integer,
+            ) => Self::Integer,
+            _ => Self::Unknown,
         }
     }
 }

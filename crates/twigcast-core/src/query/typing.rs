@@ -6,7 +6,7 @@ use super::lexer::Token;
 use super::operators::{Operator, combine};
 use super::options::Dialect;
 use super::parser::{Parsed, Parser};
-use super::typed::{CastType, TypedConstant, TypedValue};
+use super::typed::{CastType, NumberForm, TypedConstant, TypedValue};
 use crate::error::QueryErrorKind;
 use crate::util::temporal::{Temporal, TemporalType};
 use crate::vocabulary::NamespaceId;
@@ -26,6 +26,27 @@ fn is_typed(kind: ExprType) -> bool {
     matches!(kind, ExprType::Temporal(_) | ExprType::Version | ExprType::QName)
 }
 
+/// Returns the context item.
+pub(super) fn itself() -> Expr {
+    let step = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
+    Expr::Path(Path { start: PathStart::Context, steps: vec![step] })
+}
+
+/// Returns whether an expression is `number()` of what is read as a number of XPath 3.1.
+fn is_number_call(expr: &Expr) -> bool {
+    let Expr::Call { function: Function::Number, arguments } = expr else { return false };
+    matches!(arguments.as_slice(), [Expr::Call { function: Function::XsDouble, .. }])
+}
+
+/// Returns the argument of such a call; any other expression as it is.
+fn without_number_call(expr: Expr) -> Expr {
+    let is_call = is_number_call(&expr);
+    match expr {
+        Expr::Call { mut arguments, .. } if is_call => arguments.remove(0),
+        expr => expr,
+    }
+}
+
 impl Parser<'_, '_> {
     pub(super) fn type_of(&self, expr: &Expr) -> ExprType {
         expr.static_type(&self.variable_types)
@@ -38,11 +59,17 @@ impl Parser<'_, '_> {
     /// Returns what an operator makes of two operands, whose types have to go together.
     pub(super) fn combined(&self, operator: Operator, left: Expr, right: Expr, symbol: Token) -> Parsed<Expr> {
         if let Operator::Compare(op) = operator {
+            if let Some(near) = self.near(op, &left, &right) {
+                return Ok(near);
+            }
             self.note_order(op, &left, &right, symbol);
             self.note_constant_name(&right);
-            self.check_order_of_texts(op, (self.type_of(&left), self.type_of(&right)), symbol)?;
+            self.check_meaning_in_xquery(op, (self.type_of(&left), self.type_of(&right)), symbol)?;
         }
-        let (left, right) = self.as_doubles(operator, left, right);
+        let (left, right) = match operator {
+            Operator::Join => (self.written(left, symbol.start)?, self.written(right, symbol.start)?),
+            _ => self.as_doubles(operator, left, right),
+        };
         let types = (self.type_of(&left), self.type_of(&right));
         match operator {
             Operator::Compare(op) if is_typed(types.0) || is_typed(types.1) => {
@@ -170,6 +197,10 @@ impl Parser<'_, '_> {
             return (left, right);
         }
         match operator {
+            Operator::Compare(op) if op != CompareOp::NotEqual && (is_number_call(&left) || is_number_call(&right)) => {
+                // NaN compares with nothing, but for `!=`: the same as a value that is no number, which has an index.
+                self.as_doubles(operator, without_number_call(left), without_number_call(right))
+            }
             Operator::Compare(op) => match (self.type_of(&left), self.type_of(&right)) {
                 (ExprType::NodeSet, ExprType::Number | ExprType::String) => (left, self.compared_double(op, right)),
                 (ExprType::Number | ExprType::String, ExprType::NodeSet) => (self.compared_double(op, left), right),
@@ -216,25 +247,36 @@ impl Parser<'_, '_> {
         matches!(self.options.dialect, Dialect::Doubles | Dialect::Native)
     }
 
-    /// Refuses a comparison of two texts by order in XQuery, where it is one by code points.
-    fn check_order_of_texts(&self, op: CompareOp, types: (ExprType, ExprType), symbol: Token) -> Parsed<()> {
-        let is_text = |kind| matches!(kind, ExprType::NodeSet | ExprType::String);
-        if self.options.dialect == Dialect::Native && !op.is_equality() && is_text(types.0) && is_text(types.1) {
-            let message = format!("`{}` compares texts by code points in XQuery", op.symbol());
-            return Err(self.error(symbol.start, QueryErrorKind::Unsupported, message, &[]));
+    /// Refuses comparisons that XQuery has, but which mean something else to it: of two texts by order, which it compares by
+    /// code points, and of a truth value with another type, which it converts rather than asking whether there is a node.
+    fn check_meaning_in_xquery(&self, op: CompareOp, types: (ExprType, ExprType), symbol: Token) -> Parsed<()> {
+        if self.options.dialect != Dialect::Native {
+            return Ok(());
         }
-        Ok(())
+        let is_text = |kind| matches!(kind, ExprType::NodeSet | ExprType::String);
+        let message = if !op.is_equality() && is_text(types.0) && is_text(types.1) {
+            format!("`{}` compares texts by code points in XQuery", op.symbol())
+        } else if (types.0 == ExprType::Boolean) != (types.1 == ExprType::Boolean) {
+            format!("`{}` converts a value to a truth value in XQuery", op.symbol())
+        } else {
+            return Ok(());
+        };
+        Err(self.error(symbol.start, QueryErrorKind::Unsupported, message, &[]))
     }
 
     /// Returns a call of a function that takes a number, as the dialect reads texts.
     fn call_of_double(&self, function: Function, mut arguments: Vec<Expr>) -> Expr {
-        let itself = || {
-            let step = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
-            Expr::Path(Path { start: PathStart::Context, steps: vec![step] })
-        };
         let read = |text| Expr::Call { function: Function::XsDouble, arguments: vec![text] };
         match function {
-            Function::Number => read(arguments.pop().unwrap_or_else(itself)),
+            Function::Number => {
+                let argument = self.as_double(arguments.pop().unwrap_or_else(itself));
+                Expr::Call { function, arguments: vec![argument] }
+            }
+            Function::Substring => {
+                let text = arguments.remove(0);
+                let places = arguments.into_iter().map(|argument| self.as_double(argument));
+                Expr::Call { function, arguments: std::iter::once(text).chain(places).collect() }
+            }
             Function::Abs | Function::Floor | Function::Ceiling | Function::Round => {
                 let arguments = arguments.into_iter().map(|argument| self.as_double(argument)).collect();
                 Expr::Call { function, arguments }
@@ -248,7 +290,7 @@ impl Parser<'_, '_> {
     }
 
     /// Checks the arguments of a function for types that it does not take, and returns the constant that a call is.
-    pub(super) fn typed_call(&mut self, function: Function, arguments: Vec<Expr>, name: Token) -> Parsed<Expr> {
+    pub(super) fn typed_call(&mut self, function: Function, mut arguments: Vec<Expr>, name: Token) -> Parsed<Expr> {
         let types: Vec<_> = arguments.iter().map(|argument| self.type_of(argument)).collect();
         if function == Function::XsQName {
             return self.name_constant(&arguments, name);
@@ -262,7 +304,7 @@ impl Parser<'_, '_> {
         for &kind in &types {
             let is_taken = match (kind, function) {
                 (_, Function::Boolean | Function::Not) => true,
-                (ExprType::Temporal(_), Function::String | Function::Concat) => true,
+                (ExprType::Temporal(_), Function::String | Function::Concat | Function::XsString) => true,
                 (ExprType::Temporal(TemporalType::DateTime), Function::TimeWithin) => true,
                 (ExprType::Temporal(kind), _) => {
                     of_component.is_some_and(|of| of == kind)
@@ -295,9 +337,26 @@ impl Parser<'_, '_> {
                     None => Ok(Expr::Call { function, arguments }),
                 }
             }
+            (None, [value]) if function == Function::XsString && self.is_written_plainly(value) => {
+                Ok(Expr::Call { function: Function::String, arguments })
+            }
+            _ if matches!(function, Function::String | Function::Concat) => {
+                let written = arguments.into_iter().map(|argument| self.written(argument, name.start));
+                Ok(Expr::Call { function, arguments: written.collect::<Parsed<_>>()? })
+            }
+            _ if function == Function::StringJoin => {
+                let items = self.written(arguments.remove(0), name.start)?;
+                Ok(Expr::Call { function, arguments: std::iter::once(items).chain(arguments).collect() })
+            }
             _ if self.reads_doubles() => Ok(self.call_of_double(function, arguments)),
             _ => Ok(Expr::Call { function, arguments }),
         }
+    }
+
+    /// Returns whether the text of a value is its `string()` to XPath 3.1, too: of all but numbers that are doubles.
+    fn is_written_plainly(&self, value: &Expr) -> bool {
+        self.type_of(value) != ExprType::Number
+            || matches!(self.form_of(value), NumberForm::Integer | NumberForm::Decimal)
     }
 
     /// Returns a text as a constant.
@@ -349,7 +408,7 @@ impl Parser<'_, '_> {
         Ok(Expr::Typed(TypedConstant::Name(namespace, expanded.into())))
     }
 
-    /// Refuses a minus sign before what has none.
+    /// Refuses a minus sign before an operand that cannot have one.
     pub(super) fn check_negation(&self, operand: &Expr, sign: Token) -> Parsed<()> {
         match self.type_of(operand) {
             ExprType::Temporal(kind) if kind.is_duration() => self

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::functions::{ExprType, Function};
 use super::version::Version;
-use crate::util::number;
+use crate::util::number::{self, constant_bits};
 use crate::util::temporal::{Temporal, TemporalType};
 use crate::vocabulary::NamespaceId;
 
@@ -34,7 +34,7 @@ pub enum TypedValue {
 }
 
 /// A constant of a type, such as `xs:date('2026-11-30')`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum TypedConstant {
     /// A number.
     Double(f64),
@@ -46,12 +46,24 @@ pub enum TypedConstant {
     Name(NamespaceId, Box<str>),
 }
 
+/// Constants are equal if nothing tells them apart; 0 and -0 are different numbers.
+impl PartialEq for TypedConstant {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Double(ours), Self::Double(theirs)) => constant_bits(*ours) == constant_bits(*theirs),
+            (Self::Temporal(ours), Self::Temporal(theirs)) => ours == theirs,
+            (Self::Version(ours, text), Self::Version(theirs, other)) => (ours, text) == (theirs, other),
+            (Self::Name(ours, text), Self::Name(theirs, other)) => (ours, text) == (theirs, other),
+            _ => false,
+        }
+    }
+}
+
 impl Hash for TypedConstant {
     fn hash<H: Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
         match self {
-            // Both zeros are equal.
-            Self::Double(number) => (number + 0.0).to_bits().hash(state),
+            Self::Double(number) => constant_bits(*number).hash(state),
             Self::Temporal(temporal) => temporal.hash(state),
             Self::Version(version, _) => version.hash(state),
             Self::Name(_, name) => name.hash(state),

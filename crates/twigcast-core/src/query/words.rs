@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use super::functions::ExprType;
-use super::later::filtered;
 use super::lexer::{Token, TokenKind};
 use super::matching::{itself, size};
 use super::operators::{Operator, Side, combine};
 use super::options::ParseOptions;
 use super::parser::{Parsed, Parser};
+use super::xpath31::filtered;
 use crate::error::QueryErrorKind;
 use crate::util::hours::RecurringHours;
 use crate::util::number;
@@ -24,7 +24,7 @@ use crate::util::words::selection::{Near, Nearness};
 use crate::util::words::{Phrase, PhraseWord, Selection, StemLanguage, TextSelection, WordOptions, tokens};
 use crate::vocabulary::{Name, NamespaceId};
 
-/// The match options that are said at one place. What is not said there is as said around it.
+/// The match options that are written at one place. Other options are as around it.
 #[derive(Clone, Copy, Default)]
 struct SaidOptions<'a> {
     case_sensitive: Option<bool>,
@@ -603,7 +603,7 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
-/// What there is of the options of words.
+/// The options of words that exist, for errors.
 const OPTIONS_THERE: &str = "the options are `using stemming`, `using wildcards`, `using case sensitive`, \
                              `using diacritics sensitive` and `using language \"de\"`";
 

@@ -47,9 +47,9 @@ const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub struct CutOptions {
     /// The elements that are records; none: each document is one.
     pub records: Option<RecordNames>,
-    /// Several documents follow each other, and a broken one does not end the reading.
+    /// Several documents follow each other, and a broken one does not end the cutting.
     pub documents: bool,
-    /// Names of attributes and elements around records, or before them, that go into them.
+    /// Names of attributes and elements around or before records that these inherit.
     pub inherit: Vec<InheritedName>,
     /// The path to the id of a record.
     pub id: Option<IdPath>,
@@ -59,20 +59,20 @@ pub struct CutOptions {
     pub sets: Option<Arc<Declarations>>,
     /// All documents may use these sets.
     pub uses_sets: bool,
-    /// `message_bytes_max` holds for one record, and for all that stands between two.
+    /// `message_bytes_max` applies to each record, and to the bytes between two.
     pub limits: Limits,
 }
 
 /// Records, one after the other.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CutRecords {
-    /// The records as messages; of one that cannot be used, its beginning.
+    /// The records as messages; a record that cannot be used is cut off after its beginning.
     pub data: Vec<u8>,
     /// The end of each record in the data.
     pub ends: Vec<usize>,
     /// The errors of records that cannot be used, by index, with the place in the document.
     pub errors: Vec<(usize, MessageError)>,
-    /// The ids that records give themselves, by index; those behind the last one have none.
+    /// The ids that records give themselves, by index; records beyond the end of the list have none.
     pub ids: Vec<Option<String>>,
     /// The place in the document where each begins.
     pub places: Vec<RecordLocation>,
@@ -123,7 +123,7 @@ pub trait RecordSink {
     fn offer(&mut self, xml: &[u8]) -> bool;
 
     /// Returns whether it is of use to offer records.
-    fn wants_offers(&self) -> bool;
+    fn takes_offers(&self) -> bool;
 
     /// Takes a record.
     fn take(&mut self, xml: &[u8], id: Option<String>, place: RecordLocation);
@@ -137,7 +137,7 @@ impl RecordSink for CutRecords {
         false
     }
 
-    fn wants_offers(&self) -> bool {
+    fn takes_offers(&self) -> bool {
         false
     }
 
@@ -376,8 +376,8 @@ impl Cutter {
         self.place(self.buffer.len())
     }
 
-    /// Returns whether it waits before a document: one that has to be decoded first, or the one behind the only document
-    /// that was to be read. What it has taken of that has to be taken back.
+    /// Returns whether it waits before a document that has to be decoded first, or that follows the only document to be
+    /// read. The caller has to take back the bytes of that document.
     pub fn is_halted(&self) -> bool {
         self.is_halted
     }
@@ -499,7 +499,7 @@ impl Cutter {
         if let Some(skim) = &mut self.skim {
             skim.count();
         }
-        // What it stands in does not go into records, which would have the fault too.
+        // The elements around it are not copied into records, which would have the fault, too.
         self.copied.clear();
     }
 
@@ -574,7 +574,7 @@ impl Cutter {
         }
     }
 
-    /// Reads one piece of markup, with what stands before it. Answers whether there was one.
+    /// Reads one piece of markup, with the text before it. Returns whether there was one.
     fn step(&mut self, last: bool, sink: &mut dyn RecordSink) -> ScanResult<bool> {
         if self.is_halted {
             return Ok(false);
@@ -740,7 +740,7 @@ impl Cutter {
         }
     }
 
-    /// Passes over text, which is checked between records. What is wrong with it is said once.
+    /// Passes over text, which is checked between records. A fault in it is reported once.
     fn pass_text(&mut self, end: usize, sink: &mut dyn RecordSink) {
         if self.record.is_none()
             && !self.is_text_rejected
@@ -763,7 +763,7 @@ impl Cutter {
         self.at = start + 1;
     }
 
-    /// Returns whether a line of the content begins another document: what that begins with is never well-formed there.
+    /// Returns whether a line of the content begins another document, by a declaration that is never well-formed in content.
     fn is_cut_short(&self, start: usize) -> bool {
         let rest = &self.buffer[start..];
         let begins = is_xml_declaration(rest) || rest.starts_with(b"<!DOCTYPE");
@@ -787,7 +787,7 @@ impl Cutter {
     fn whole_record(&mut self, start: usize, tag_end: usize, last: bool, sink: &mut dyn RecordSink) -> Offer {
         let Some((name, depth)) = self.plain_record(start, tag_end) else { return Offer::Declined };
         let limits = &self.options.limits;
-        let offers = self.offers > 0 && sink.wants_offers() && self.options.id.is_none();
+        let offers = self.offers > 0 && sink.takes_offers() && self.options.id.is_none();
         // A document as a whole is walked through: it is one only if it is well-formed.
         let bytes_sure = if depth > 1 { limits.depth_max.saturating_mul(ELEMENT_BYTES_MIN) } else { 0 };
         let bytes_max = bytes_sure.max(if offers { OFFERED_BYTES_MAX } else { 0 });
@@ -1032,7 +1032,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Marks what stands before a record that has come: it has inherited that, and the next one may get another.
+    /// Marks elements before a record as inherited by it, so that later ones replace them for the next record.
     fn pass_record(&mut self) {
         if !self.options.inherit.is_empty() {
             self.scope.pass_record();
@@ -1380,7 +1380,7 @@ fn text_end(buffer: &[u8], at: usize) -> usize {
     let text = &buffer[at..];
     let mut end = text.len();
     let tail = end.saturating_sub(REFERENCE_BYTES_MAX);
-    // Of several that have no end the first one is waited for: what is wrong with it is what follows it.
+    // If several references have no end, the first one is waited for, since the bytes after it are its fault.
     let behind = memchr::memrchr(b';', &text[tail..]).map_or(tail, |end| tail + end + 1);
     if let Some(reference) = memchr::memchr(b'&', &text[behind..]) {
         end = behind + reference;
@@ -1394,8 +1394,8 @@ fn text_end(buffer: &[u8], at: usize) -> usize {
     at + end
 }
 
-/// Writes a record with what holds for it where it stands, behind a DOCTYPE that may have been written. Answers with how
-/// many characters stand before its own attributes that are not its own.
+/// Writes a record with the declarations of its context, behind a DOCTYPE that may have been written. Returns how many
+/// characters were added before its own attributes.
 fn in_scope(scope: &mut Scope, element: &[u8], children: &[Box<[u8]>], xml: &mut Vec<u8>) -> u32 {
     let based;
     let element = match scope.own_base(element) {

@@ -129,8 +129,8 @@ impl RecordNameTest {
     }
 }
 
-/// A name by which records inherit what stands around or before them: `name` and `prefix:name` are elements and attributes,
-/// `{namespace}name` as well, and with `@` before it each is attributes alone.
+/// A name of elements and attributes around or before records that these inherit: `name` and `prefix:name` are elements
+/// and attributes, `{namespace}name` as well, and with `@` before it each is attributes alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InheritedName {
     test: RecordNameTest,

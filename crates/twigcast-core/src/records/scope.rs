@@ -1,17 +1,17 @@
-//! Collects what the elements around a record say about it.
+//! Collects what the elements around a record declare for it.
 
 use super::base_uri::resolve;
 use super::names::{InheritedName, local_part};
 use crate::scan::decode;
 use crate::scan::dtd::TagRanges;
 
-/// Attributes that hold for everything in an element, besides `xml:base`.
+/// Attributes, besides `xml:base`, that apply to everything in an element.
 const CARRIED: [&[u8]; 2] = [b"xml:lang", b"xml:space"];
 
-/// Something that an open element says.
+/// A declaration of an open element for everything in it.
 #[derive(Debug)]
 struct Statement {
-    /// How many elements are open around and including the one that says it.
+    /// How many elements are open, including the one that declares it.
     depth: usize,
     /// The attribute's name as written; of an element, its local name.
     name: Box<[u8]>,
@@ -102,12 +102,12 @@ impl Scope {
         }
     }
 
-    /// Notes what the start tag of an element says, which is the `depth`th of those that are open.
+    /// Notes the declarations in the start tag of an element, the `depth`th open one.
     pub fn enter(&mut self, tag: &[u8], depth: usize) {
         let mut ranges = std::mem::take(&mut self.tag);
         let name_end = ranges.read(tag, 0).map(|(name_end, _, _)| name_end);
         let mut based = None;
-        // What declares prefixes comes first, since the names of the others may use them.
+        // Declarations of prefixes come first, since other attributes may use them.
         let (declarations, others): (Vec<_>, Vec<_>) = ranges.iter(tag).partition(|(name, _)| is_declaration(name));
         for (name, value) in declarations {
             self.note(depth, name, value.into(), StatementKind::Namespace, None);
@@ -141,9 +141,8 @@ impl Scope {
         self.statements.push(Statement { depth, name: name.into(), value, kind, inherited, is_past: false });
     }
 
-    /// Notes an element before a record, whose parent is the `depth`th of those that are open. Copies of those of one
-    /// parent go into the record, from the last record on: what stands nearer replaces what earlier records got.
-    /// `inherited`: by which of the names.
+    /// Notes an element before a record, a child of the `depth`th open element. The record gets copies of those since the
+    /// last record; they replace copies that earlier records got. `inherited` is the index of the name that asks for it.
     pub fn note_element(&mut self, element: &[u8], name: &[u8], depth: usize, inherited: usize) {
         let based = match self.own_base(element) {
             Some((range, base)) => [&element[..range.start], &base, &element[range.end..]].concat(),

@@ -1,12 +1,12 @@
-//! Finds places in a document where the cutting can begin as well as at its start, so that several readers share it.
+//! Finds split points in a document, where another cutter can begin, so that several readers share the document.
 //!
-//! Such a place is the start of a record. What the cutter knows there, it knows from the prolog, from the start tags of
-//! the open elements, and from the elements before it that records inherit. So these bytes, as they stand in the
-//! document, make another cutter know the same: see [`Cutter::resume`](super::cutter::Cutter::resume).
+//! A split point is the start of a record. The state of the cutter there depends only on the prolog, on the start tags of
+//! the open elements, and on the elements before it that records inherit. So these bytes of the document bring another
+//! cutter into the same state: see [`Cutter::resume`](super::cutter::Cutter::resume).
 
 use super::boundary::{is_name_start, name_end, tag_end};
 
-/// Tags and the texts between them are short: so many bytes are looked at before a search that takes many at a time.
+/// Bytes that are looked at one by one before a vectorised search, since tags and the texts between them are short.
 const SHORT_BYTES: usize = 24;
 
 /// A place where the cutting of a document can begin.
@@ -24,7 +24,7 @@ pub struct SplitPoint {
     pub around: Vec<u8>,
 }
 
-/// Markup that counts for what follows.
+/// Markup that later records depend on.
 #[derive(Debug)]
 struct SkimmedMarkup {
     /// The number of elements that have to be open for it to count.
@@ -87,7 +87,7 @@ impl Skim {
         while self.around.pop_if(|markup| markup.depth > depth).is_some() {}
     }
 
-    /// Counts what has the number of a record: one that has ended, or what is rejected between records.
+    /// Counts a record that has ended, or a part between records that is rejected and takes the number of one.
     pub fn count(&mut self) {
         self.records += 1;
     }

@@ -14,7 +14,7 @@ pub(super) const STEP: usize = 128;
 /// Bytes of one call of [`RunBuffer::append_in_steps`] at most, so that 32 bits count them and a step after them.
 const STEPS_MAX: usize = 1 << 31;
 
-/// Bytes that are initialised beyond what is needed, so that it happens rarely.
+/// Bytes that are initialised beyond the need, so that this is rare.
 const RESERVE_BYTES: usize = 1 << 14;
 
 /// A byte buffer with initialised memory after its end: see the module's documentation.
@@ -30,7 +30,7 @@ impl RunBuffer {
         Self { memory, end: 0 }
     }
 
-    /// Returns the memory of the buffer. The bytes of the buffer come first; what follows them is of no use.
+    /// Returns the memory of the buffer. The bytes of the buffer come first; those behind them have no meaning.
     pub fn into_memory(self) -> Vec<u8> {
         self.memory
     }

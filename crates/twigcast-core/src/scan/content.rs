@@ -8,6 +8,24 @@ use crate::scan::pass::{OpenElement, ScanPass, TextRun, leaf};
 use crate::scan::references;
 
 impl ScanPass<'_> {
+    /// Reads a message that starts at an offset.
+    pub(super) fn whole(&mut self, start: usize) -> ScanResult<()> {
+        let root = self.before_root(start)?;
+        let content = self.start_tag(root)?;
+        self.rest(content)
+    }
+
+    /// Reads on after the start tag of the root element, from what the pass has read up to.
+    pub(super) fn rest(&mut self, at: usize) -> ScanResult<()> {
+        let end = self.content(at)?;
+        self.after_root(end)?;
+        self.document.nodes[0].end = self.document.nodes.len() as u32;
+        if let Some(declarations) = self.declarations.take() {
+            declarations.note_ids(self.document);
+        }
+        Ok(())
+    }
+
     /// Reads up to the root element; answers with the offset of its `<`.
     pub(super) fn before_root(&mut self, mut at: usize) -> ScanResult<usize> {
         let mut doctype_seen = false;
@@ -112,7 +130,8 @@ impl ScanPass<'_> {
                 b'<' => break,
                 b'&' => {
                     encoded = true;
-                    at = references::check(self.checked, at, self.undeclared())?;
+                    let read = references::check(self.checked, at, self.undeclared());
+                    at = read.inspect_err(|_| self.stopped_at = start)?;
                 }
                 b']' => {
                     if source[at..].starts_with(b"]]>") {

@@ -9,6 +9,7 @@
 //! - [`dtd`]: what a DOCTYPE declares, and messages written again with that in place
 //! - [`characters`]: which characters may stand in a message at all
 //! - [`tags`], [`names`], [`namespaces`], [`references`]: elements and what their tags hold
+//! - [`expanding`]: messages that their DOCTYPE changes, expanded before they are read
 //! - [`content`]: character data, comments, processing instructions, and the order of it all
 //! - [`pass`]: the state of one pass over one message
 //! - [`decode`]: raw slices to values; [`position`]: offsets to lines and columns
@@ -32,6 +33,7 @@ pub(crate) mod characters;
 mod content;
 pub mod decode;
 pub mod dtd;
+mod expanding;
 pub(crate) mod fault;
 mod lanes;
 mod markup;
@@ -57,6 +59,7 @@ use crate::vocabulary::Vocabulary;
 use pass::Prefixed;
 pub use pass::ScanOptions;
 pub(crate) use pass::{OpenElement, ScanPass, leaf, span};
+use prolog::EncodingHint;
 
 /// Reads messages one after the other, reusing its memory.
 #[derive(Debug, Default)]
@@ -65,6 +68,8 @@ pub struct Scanner {
     open: Vec<OpenElement>,
     names: Vec<ByteRange>,
     prefixed: Vec<Prefixed>,
+    /// The memory of the last message that was expanded.
+    pub(in crate::scan) expanded: String,
 }
 
 impl Scanner {
@@ -102,6 +107,7 @@ impl Scanner {
             declares_attributes: false,
             tag: TagRanges::default(),
             text_run: None,
+            stopped_at: 0,
         }
     }
 
@@ -123,45 +129,61 @@ impl Scanner {
         options: ScanOptions,
         document: &mut Document,
     ) -> Result<(), MessageError> {
-        self.clear();
-        document.clear();
-        self.run(source, vocabulary, limits, options, document)
-            .map_err(|fault| fault.noting_end(source).into_error(source))
+        let read = open(source, limits).and_then(|opened| self.run(&opened, vocabulary, limits, options, document));
+        read.map_err(|fault| fault.noting_end(source).into_error(source))
     }
 
     fn run(
         &mut self,
-        source: &[u8],
+        OpenedMessage { hint, checked }: &OpenedMessage<'_>,
         vocabulary: &Vocabulary,
         limits: &Limits,
         options: ScanOptions,
         document: &mut Document,
     ) -> ScanResult<()> {
-        // Offsets are 32 bits wide and the largest is reserved.
-        let bytes_max = limits.message_bytes_max.min(u32::MAX as usize - 1);
-        if source.len() > bytes_max {
-            return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes"));
-        }
-        let opening = prolog::opening(source)?;
-        let checked = characters::check(source)?;
-        if opening.ascii_only
-            && let Some(at) = source[opening.end..].iter().position(|b| !b.is_ascii())
-        {
-            return Err(Fault::malformed(opening.end + at, "the message declares US-ASCII but holds other characters"));
-        }
-        let mut pass =
-            ScanPass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, options, document) };
-        pass.document_node(opening.end);
-        let root = pass.before_root(opening.end)?;
-        let content = pass.start_tag(root)?;
-        let end = pass.content(content)?;
-        pass.after_root(end)?;
-        let declarations = pass.declarations.take();
-        let nodes = document.nodes.len() as u32;
-        document.nodes[0].end = nodes;
-        if let Some(declarations) = declarations {
-            declarations.note_ids(document);
-        }
-        Ok(())
+        self.opened_pass((hint, *checked), vocabulary, limits, options, document).whole(hint.end)
     }
+
+    /// Starts a pass over a message that has been opened.
+    fn opened_pass<'a>(
+        &'a mut self,
+        (hint, checked): (&EncodingHint, LegalText<'a>),
+        vocabulary: &'a Vocabulary,
+        limits: &'a Limits,
+        options: ScanOptions,
+        document: &'a mut Document,
+    ) -> ScanPass<'a> {
+        let mut pass = self.pass(checked, vocabulary, limits, options, document);
+        pass.standalone = hint.standalone;
+        pass.document_node(hint.end);
+        pass
+    }
+}
+
+/// A message whose bytes have been checked.
+struct OpenedMessage<'a> {
+    hint: EncodingHint,
+    checked: LegalText<'a>,
+}
+
+/// Checks the bytes of a message.
+fn open<'a>(source: &'a [u8], limits: &Limits) -> ScanResult<OpenedMessage<'a>> {
+    check_size(source, limits)?;
+    let hint = prolog::opening(source)?;
+    let checked = characters::check(source)?;
+    if hint.ascii_only
+        && let Some(at) = source[hint.end..].iter().position(|b| !b.is_ascii())
+    {
+        return Err(Fault::malformed(hint.end + at, "the message declares US-ASCII but holds other characters"));
+    }
+    Ok(OpenedMessage { hint, checked })
+}
+
+fn check_size(source: &[u8], limits: &Limits) -> ScanResult<()> {
+    // Offsets are 32 bits wide and the largest is reserved.
+    let bytes_max = limits.message_bytes_max.min(u32::MAX as usize - 1);
+    if source.len() > bytes_max {
+        return Err(Fault::limit(0, "message_bytes_max", bytes_max, "more bytes"));
+    }
+    Ok(())
 }

@@ -73,6 +73,8 @@ pub(crate) struct ScanPass<'a> {
     pub(super) tag: TagRanges,
     /// The run of character data and CDATA sections that ends where the scanner stands.
     pub(super) text_run: Option<TextRun>,
+    /// The beginning of what has to be converted: a start tag, or text behind markup. All before it has been read.
+    pub(super) stopped_at: usize,
 }
 
 /// A run of character data and CDATA sections, which become one text node.

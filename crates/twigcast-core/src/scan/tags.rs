@@ -64,13 +64,38 @@ impl AttributesSeen {
 impl ScanPass<'_> {
     /// Reads the start tag or empty-element tag at `start`.
     pub(super) fn start_tag(&mut self, start: usize) -> ScanResult<usize> {
+        let outer = (self.bindings.count(), self.bindings.default);
+        match self.tag_within(start, outer) {
+            Err(fault) if fault.is_conversion() => {
+                self.stop_before_tag(start, outer);
+                Err(fault)
+            }
+            read => read,
+        }
+    }
+
+    /// Forgets what has been read of the start tag at `start`, which has to be converted.
+    #[cold]
+    fn stop_before_tag(&mut self, start: usize, (outer_bindings, outer_default): (u32, NamespaceId)) {
+        self.stopped_at = start;
+        let node = self.document.nodes.len() as NodeId;
+        self.document.attributes.truncate(self.document.nodes[node as usize - 1].attributes_end as usize);
+        let declared = self.document.declarations.iter().rposition(|declaration| declaration.owner != node);
+        self.document.declarations.truncate(declared.map_or(0, |last| last + 1));
+        self.prefixed.clear();
+        self.bindings.truncate(self.checked.text, outer_bindings);
+        self.bindings.default = outer_default;
+    }
+
+    /// Reads a start tag. `outer`: the bindings and the default namespace around it.
+    #[inline(always)]
+    fn tag_within(&mut self, start: usize, (outer_bindings, outer_default): (u32, NamespaceId)) -> ScanResult<usize> {
         let source = self.source;
         let node = self.document.nodes.len() as NodeId;
         let (name, key) = keyed_qname(self.checked, start + 1, "element")?;
         if self.open.len() >= self.limits.depth_max {
             return Err(Fault::limit(start, "depth_max", self.limits.depth_max, "more open elements"));
         }
-        let (outer_bindings, outer_default) = (self.bindings.count(), self.bindings.default);
         let attributes_start = self.document.attributes.len() as u32;
         self.names.clear();
         let mut seen = AttributesSeen::default();

@@ -5,9 +5,11 @@
 //!
 //! Layout, all integers little-endian: magic `TWIGSNAP`, format version (u32), length of the body in bytes (u64), CRC-32
 //! of the body (u32), body. The body: number of contexts (u32), each a dialect (u8), the name of a group, and namespaces
-//! (u32, then prefix and URI as strings), and parameters (u32, then name and value); number of subscriptions (u64), each a context number (u32), key and text as strings. A string is
-//! its length in bytes (u32) and its UTF-8. A value of a parameter is a kind (u8) and a string, a number (8 bytes), a truth value (u8), or a
-//! list (u32, then its values).
+//! (u32, then prefix and URI as strings), and parameters (u32, then name and value); number of subscriptions (u64), each
+//! a context number (u32), key and text as strings. A string is its length in bytes (u32) and its UTF-8. A value of a
+//! parameter is a kind (u8) and a string, a number (8 bytes), a truth value (u8), or a list (u32, then its values).
+//!
+//! Format 1, which Twigcast 0.1.0 wrote, has neither groups nor parameters, and is read too.
 //!
 //! ```
 //! use twigcast_core::engine::{Engine, QueryContext};
@@ -36,6 +38,8 @@ use crate::query::{Dialect, ParameterValue, Parameters};
 
 const MAGIC: &[u8; 8] = b"TWIGSNAP";
 const VERSION: u32 = 3;
+/// The format of Twigcast 0.1.0.
+const FIRST_VERSION: u32 = 1;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
 
 /// Subscriptions of one context in a row that are added at once.
@@ -69,7 +73,8 @@ impl fmt::Display for SnapshotError {
             Self::Version(found) => {
                 write!(
                     f,
-                    "this snapshot has format {found}, and this version of Twigcast reads format {VERSION}; save it again"
+                    "this snapshot has format {found}, and this version of Twigcast reads the formats {FIRST_VERSION} \
+                     and {VERSION}; save it again"
                 )
             }
             Self::Damaged(what) => write!(f, "this snapshot is damaged: {what}"),
@@ -202,9 +207,9 @@ pub fn load(path: &Path, limits: Limits) -> Result<Engine, SnapshotError> {
     let mut file = File::open(path)?;
     let mut data = Vec::new();
     file.read_to_end(&mut data)?;
-    let body = check(&data)?;
+    let (version, body) = check(&data)?;
     let mut reader = SnapshotReader { rest: body };
-    let contexts = read_contexts(&mut reader)?;
+    let contexts = read_contexts(&mut reader, version)?;
     let count = reader.u64()?;
     let mut engine = Engine::new(limits);
     let mut run = Vec::new();
@@ -247,15 +252,15 @@ fn add_run(
     Ok(())
 }
 
-/// Returns the body, once magic, version, length and checksum hold.
-fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
+/// Returns the version and the body, once magic, version, length and checksum hold.
+fn check(data: &[u8]) -> Result<(u32, &[u8]), SnapshotError> {
     if !data.starts_with(MAGIC) {
         return Err(SnapshotError::NotASnapshot);
     }
     let mut header =
         SnapshotReader { rest: data.get(8..HEADER_BYTES).ok_or(SnapshotError::Damaged("its header is cut"))? };
     let version = header.u32()?;
-    if version != VERSION {
+    if version != VERSION && version != FIRST_VERSION {
         return Err(SnapshotError::Version(version));
     }
     let length = header.u64()?;
@@ -267,10 +272,13 @@ fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     if crc32fast::hash(body) != checksum {
         return Err(SnapshotError::Damaged("its checksum does not agree"));
     }
-    Ok(body)
+    Ok((version, body))
 }
 
-fn read_contexts<'a>(reader: &mut SnapshotReader<'a>) -> Result<Vec<(QueryContext, &'a str)>, SnapshotError> {
+fn read_contexts<'a>(
+    reader: &mut SnapshotReader<'a>,
+    version: u32,
+) -> Result<Vec<(QueryContext, &'a str)>, SnapshotError> {
     let mut contexts = Vec::new();
     for _ in 0..reader.u32()? {
         let dialect = match reader.take(1)?[0] {
@@ -281,14 +289,15 @@ fn read_contexts<'a>(reader: &mut SnapshotReader<'a>) -> Result<Vec<(QueryContex
             4 => Dialect::Native,
             _ => return Err(SnapshotError::Damaged("it names a dialect that does not exist")),
         };
-        let group = reader.text()?;
+        let group = if version == FIRST_VERSION { "" } else { reader.text()? };
         let mut namespaces = BTreeMap::new();
         for _ in 0..reader.u32()? {
             let prefix = reader.text()?.to_owned();
             namespaces.insert(prefix, reader.text()?.to_owned());
         }
         let mut parameters = Parameters::new();
-        for _ in 0..reader.u32()? {
+        let count = if version == FIRST_VERSION { 0 } else { reader.u32()? };
+        for _ in 0..count {
             let name = reader.text()?.to_owned();
             parameters.insert(name, reader.value(true)?);
         }

@@ -20,9 +20,8 @@ use crate::vocabulary::Vocabulary;
 pub enum CheckLevel {
     /// All of it: what is taken is a well-formed message.
     All,
-    /// Recorded parts only, for those who look into a message that others will check. Other parts may hold anything,
-    /// and reading may stop anywhere. For those who only look into a message that others will check: what they do not
-    /// look at may be anything, and they may stop reading at any place.
+    /// Recorded parts only, for callers that read parts of a message that others check as a whole. Other parts may hold
+    /// anything, and reading may stop anywhere.
     Recorded,
 }
 

@@ -18,12 +18,12 @@ static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 static NONE: LazyLock<Dictionary> = LazyLock::new(Dictionary::default);
 
-/// Names as written (prefix included), numbered from 0. Dictionaries with one id have the same names, unless somebody
-/// has made them so that they do not.
+/// Names as written (prefix included), numbered from 0. Dictionaries with the same id have the same names, unless
+/// somebody has forged one.
 #[derive(Clone, Debug)]
 pub struct Dictionary {
     id: u64,
-    /// Like the id, but nobody can make two dictionaries that have the same.
+    /// Like the id, but keyed, so that nobody can forge a second dictionary with the same fingerprint.
     fingerprint: u64,
     /// The text that every decoded message starts with: a byte, then each name with a `>` behind it.
     prelude: String,

@@ -22,7 +22,7 @@ pub enum NameEncoding<'a> {
     InFull,
     /// Once in full in each message, then by number.
     Once,
-    /// By the numbers of a dictionary; those it does not have, once in full.
+    /// By the numbers of a dictionary; names that it lacks, once in full.
     By(&'a Dictionary),
 }
 

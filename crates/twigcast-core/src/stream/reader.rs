@@ -40,7 +40,7 @@ impl StreamReader<'_> {
         read.map_err(|error: StreamFault| error.into_error(self.structure.at, self.strings_start))
     }
 
-    /// Returns what has been read so far: elements still open end with their last descendant that has been read, or
+    /// Returns the document as far as it has been read. Open elements end with their last descendant that has been read, or
     /// before it.
     pub fn document(&self) -> &Document {
         self.pass.document

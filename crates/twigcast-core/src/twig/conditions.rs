@@ -139,6 +139,7 @@ fn spell(expr: &Expr, out: &mut Vec<u8>) {
         | Expr::Literal(_)
         | Expr::Pattern(_)
         | Expr::Selection(_)
+        | Expr::Region(_)
         | Expr::Typed(_) => {
             out.extend_from_slice(format!("{expr:?}").as_bytes());
         }

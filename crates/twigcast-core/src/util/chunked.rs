@@ -1,16 +1,16 @@
-//! Tables that grow without moving what is in them, and whose clones share what has not changed since.
+//! Tables that grow without moving their entries, and whose clones share all parts that have not changed since.
 //!
-//! A vector that doubles leaves holes behind that only something smaller can fill, and keeps up to half of its room in
-//! reserve. Where tables grow beside each other to millions of entries, that is a third of all memory.
+//! A vector that doubles leaves holes in memory that only smaller objects can fill, and keeps up to half of its capacity
+//! in reserve. With several tables of millions of entries, that is a third of all memory.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-/// Entries of a chunk of most tables. Chunks stay below what allocators take from the system one by one.
+/// Entries of a chunk of most tables. Chunks stay below the size that allocators map one by one.
 const ENTRIES: usize = 1 << 12;
 
-/// A growing table in chunks of `CHUNK` entries. A clone costs a counter a chunk; a change to a table that has clones copies the one chunk
-/// that it touches.
+/// A growing table in chunks of `CHUNK` entries. A clone increments a counter for each chunk; a change to a table that has
+/// clones copies the one chunk that it touches.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunked<T, const CHUNK: usize = ENTRIES> {
     chunks: Vec<Arc<Vec<T>>>,

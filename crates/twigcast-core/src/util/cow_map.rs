@@ -1,4 +1,4 @@
-//! Hash tables whose clones share what has not changed since.
+//! Hash tables whose clones share all parts that have not changed since.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-/// Entries of a full shard: of ids, and of what is copied one by one. Its table is full, too, at seven eighths of a power of
-/// two.
+/// Entries of a full shard: of ids, and of entries that are cloned one by one. Its table is full, too, at seven eighths of
+/// a power of two.
 const SHARD_MAX: usize = 3584;
 const PAIRS_MAX: usize = 1792;
-/// So many shards may stand behind the mean one for entries whose hashes are unusually alike, as a power of two. Beyond, a
+/// The most doublings of the directory beyond the mean shard, for entries whose hashes are unusually alike. Beyond that, a
 /// shard grows.
 const DEEPER_MAX: u32 = 4;
 
@@ -91,7 +91,7 @@ impl<T: Clone, const MAX: usize> CowHashTable<T, MAX> {
 
     /// Returns the entry with a hash that `is_it` accepts, for a change.
     pub(crate) fn find_mut(&mut self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
-        // What is not there copies nothing.
+        // Without such an entry, no shard is copied.
         self.find(hash, &mut is_it)?;
         self.table_mut(hash).find_mut(hash, is_it)
     }
@@ -209,7 +209,7 @@ impl<K: Clone + Eq + Hash, V: Clone> CowMap<K, V> {
         self.table.find_mut(hash_of(key), |(existing, _)| existing.borrow() == key).map(|(_, value)| value)
     }
 
-    /// Sets the value of a key. Returns the one that it had.
+    /// Sets the value of a key. Returns its former value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = hash_of(&key);
         match self.table.find_mut(hash, |(existing, _)| *existing == key) {
@@ -221,7 +221,7 @@ impl<K: Clone + Eq + Hash, V: Clone> CowMap<K, V> {
         }
     }
 
-    /// Returns the value of a key, for a change; the default one if it had none.
+    /// Returns the value of a key, for a change; a key without a value gets the default one.
     pub(crate) fn value_mut(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -242,7 +242,7 @@ impl<K: Clone + Eq + Hash, V: Clone> CowMap<K, V> {
         gone.iter().for_each(|key| _ = self.remove(key));
     }
 
-    /// Removes a key. Returns the value that it had.
+    /// Removes a key. Returns its value.
     pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
     use crate::testing::Random;
 
-    /// Keys come and go at random. The map holds what a simple one does, and each clone what it held when it was made.
+    /// Keys come and go at random. The map equals a simple one, and each clone stays as it was when it was made.
     #[test]
     fn a_map_and_its_clones_hold_what_was_set() {
         for seed in 1_u64..4 {

@@ -1,4 +1,4 @@
-//! A hash table that is emptied in no time: its entries carry an epoch, and those of another epoch are free.
+//! A hash table that is emptied in constant time: its slots carry an epoch, and those of earlier epochs are free.
 
 /// An open table of keys and numbers. At most half of the slots are in use, and their number is a power of two.
 #[derive(Debug, Default)]

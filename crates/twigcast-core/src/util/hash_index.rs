@@ -1,7 +1,7 @@
-//! Numbers by hash: what the caches of what messages show are filed under.
+//! An index from hashes to numbers, for caches of what messages contain.
 //!
-//! Such caches outgrow the processor's own, so what a look-up costs is the lines that it waits for. Here that is one: hash
-//! and number stand side by side, eight of them in a line. What a number stands for is compared by the caller.
+//! Such an index outgrows the caches of the processor, so a look-up costs as many cache lines as it waits for. Here that is
+//! one: hash and number are stored side by side, eight pairs in a line. The caller compares the entries themselves.
 
 use std::hash::BuildHasher;
 
@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 
 use crate::ids::TableId;
 
-/// Makes hashes. Keyed per process: what messages hold must not decide how far one has to look.
+/// Makes hashes with a key of the process, so that messages cannot be written to make look-ups slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeededHasher {
     start: u64,

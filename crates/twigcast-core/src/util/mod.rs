@@ -7,6 +7,7 @@
 //! - [`json`]: JSON values and their text
 //! - [`packed_name`]: names of up to 16 bytes as two integers
 //! - [`number`]: numbers as XPath reads, writes and rounds them
+//! - [`places`]: places on the Earth, and how they lie to each other
 //! - [`epoch_table`]: a hash table that is emptied in no time
 //! - [`string_arena`]: an arena of short strings
 //! - [`temporal`]: dates, times and durations
@@ -20,6 +21,7 @@ pub mod hours;
 pub(crate) mod json;
 pub mod number;
 pub(crate) mod packed_name;
+pub mod places;
 pub(crate) mod string_arena;
 pub mod temporal;
 pub mod words;

@@ -33,6 +33,12 @@ pub fn parse(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
+/// Returns the bits by which numbers are compared as constants: both zeros are two, since `1 div 0` is not `1 div -0`; NaN is
+/// one.
+pub(crate) fn constant_bits(number: f64) -> u64 {
+    if number.is_nan() { f64::NAN.to_bits() } else { number.to_bits() }
+}
+
 /// Texts with exponents that were read as no number.
 #[derive(Debug, Default)]
 pub(crate) struct UnreadTexts {
@@ -47,8 +53,8 @@ const NOTED_MAX: usize = 4;
 const NOTED_BYTES_MAX: usize = 40;
 
 thread_local! {
-    /// Those that this thread has met since they were taken last. Whoever reads a number does not know for whom, and a number
-    /// is read at most places of the evaluation, so what is met here goes around them.
+    /// The texts that this thread has met since they were last taken. Numbers are read deep inside the evaluation, by code
+    /// that does not know the query, so they are passed around it.
     static UNREAD: RefCell<UnreadTexts> = const { RefCell::new(UnreadTexts { count: 0, texts: Vec::new() }) };
     static HAS_UNREAD: Cell<bool> = const { Cell::new(false) };
 }
@@ -152,6 +158,21 @@ pub(crate) fn format_double(number: f64) -> Cow<'static, str> {
         f64::NEG_INFINITY => Cow::Borrowed("-INF"),
         number => format(number),
     }
+}
+
+/// Returns an `xs:double` as XQuery writes it: with an exponent from a million on, and below a millionth.
+pub(crate) fn format_xquery(number: f64) -> Cow<'static, str> {
+    let size = number.abs();
+    if size == 0.0 {
+        return Cow::Borrowed(if number.is_sign_negative() { "-0" } else { "0" });
+    }
+    if !size.is_finite() || (1e-6..1e6).contains(&size) {
+        return format_double(number);
+    }
+    let written = format!("{number:e}");
+    let (digits, exponent) = written.split_once('e').unwrap_or((&written, "0"));
+    let fraction = if digits.contains('.') { "" } else { ".0" };
+    Cow::Owned(format!("{digits}{fraction}E{exponent}"))
 }
 
 /// Returns `round(number)`: the nearest integer, the upper one of two; the sign of zero is kept.

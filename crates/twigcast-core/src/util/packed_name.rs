@@ -49,7 +49,7 @@ impl PackedName {
         Self { first: padded(first), second: padded(&rest[..rest.len().min(WORD)]) }
     }
 
-    /// Returns the key of the name that is the first `length` of some bytes; of a longer one if it is all of them.
+    /// Returns the key of the name that is the first `length` bytes, or of a longer name that begins with all of `bytes`.
     #[inline(always)]
     pub fn of_start(bytes: &[u8; KEY], length: usize) -> Self {
         let (first, second) = KEPT[length & (KEPT.len() - 1)];

@@ -1,7 +1,7 @@
-//! Many short texts with little beside them: keys, and the texts of queries.
+//! Stores many short texts with little overhead: keys, and the texts of queries.
 //!
-//! Texts stand one behind the other in chunks, each after its length. The number of a text is its place, in units, so
-//! that 32 bits reach 16 GiB. What a removed text leaves is used again for texts that fit into it.
+//! Texts are stored one after the other in chunks, each after its length. The id of a text is its position in units, so
+//! that 32 bits reach 16 GiB. The hole that a removed text leaves is used again for texts that fit into it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::ids::StringId;
 const UNIT: usize = 4;
 const CHUNK_BYTES: usize = 1 << 14;
 const CHUNK_UNITS: u32 = (CHUNK_BYTES / UNIT) as u32;
-/// In place of a length: it follows as 32 bits.
+/// In place of a length: the length follows in 32 bits.
 const LONG: u8 = 255;
 
-/// The texts. A clone shares all chunks; what is changed after that is copied first.
+/// The texts. A clone shares all chunks; a chunk is copied before its first change after that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StringArena {
     chunks: Vec<Arc<Vec<u8>>>,
@@ -50,7 +50,7 @@ fn write(target: &mut [u8], text: &str) {
 }
 
 impl StringArena {
-    /// Returns a text; empty if there is none of that number.
+    /// Returns a text; empty if there is none with this id.
     #[inline]
     pub(crate) fn get(&self, id: StringId) -> &str {
         self.bytes_of(id).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
@@ -133,7 +133,7 @@ impl ArenaSpace {
         StringId::from_u32(id)
     }
 
-    /// Ends the last chunk: what is left of it becomes a hole.
+    /// Ends the last chunk: its free end becomes a hole.
     fn close(&mut self, texts: &StringArena) {
         if self.left > 0 {
             let end = texts.chunks.len() as u32 * CHUNK_UNITS;

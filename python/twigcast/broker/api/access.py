@@ -6,14 +6,14 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Container
+from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from twigcast.broker.config import Settings, TenantLimits
-from twigcast.broker.errors import Forbidden, StoreUnavailable, TooMany, Unauthorized
+from twigcast.broker.errors import Forbidden, Stopping, StoreUnavailable, TooMany, Unauthorized
 from twigcast.broker.model import Scope, Tenant, Token
-from twigcast.broker.store.store import Store
+from twigcast.broker.store.store import Store, Transaction
 from twigcast.broker.tokens import digest
 
 _log = logging.getLogger("twigcast.api")
@@ -24,6 +24,9 @@ _REMEMBERED_SECONDS: Final = 30.0
 
 WATCHED_SECONDS: Final = 0.25
 """Time after which changes by an operator's command are noticed."""
+
+USES_SECONDS: Final = 30.0
+"""Time between two records of when tokens were used last. A token in use is looked up as often."""
 
 TICKET_SECONDS: Final = 60.0
 _TICKETS_MAX: Final = 100_000
@@ -45,15 +48,52 @@ class Principal:
         return self.tenant.id
 
     def require(self, scope: Scope) -> None:
-        """Raises Forbidden unless it has a scope; an administrator has all."""
+        """Raises Forbidden unless it has a scope, for all sources and subscribers; an administrator has all."""
+        self.require_some(scope)
+        narrowed = {Scope.PUBLISH: self.token.sources, Scope.SUBSCRIBE: self.token.subscribers}.get(scope)
+        if narrowed is not None:
+            what = "publish as some sources" if scope is Scope.PUBLISH else "receive the deliveries of some subscribers"
+            raise Forbidden(f"the token may only {what}")
+
+    def require_some(self, scope: Scope) -> None:
+        """Raises Forbidden unless it has a scope, if only for some sources or subscribers."""
         if scope not in self.token.scopes and Scope.ADMIN not in self.token.scopes:
             raise Forbidden(f"the token does not have the scope {scope.value!r}")
+
+    def require_whole(self) -> None:
+        """Raises Forbidden if its token is narrowed to sources or subscribers."""
+        if self.token.sources is not None or self.token.subscribers is not None:
+            raise Forbidden("the token is narrowed to some sources or subscribers")
+
+    def require_sources(self, sources: Iterable[str]) -> None:
+        """Raises Forbidden unless it may publish as each of these sources."""
+        self.require_some(Scope.PUBLISH)
+        permitted = self.token.sources
+        if permitted is not None and (other := next((name for name in sources if name not in permitted), None)):
+            raise Forbidden(f"the token may not publish as the source {other!r}")
+
+    def require_subscriber(self, subscriber: str) -> None:
+        """Raises Forbidden unless it may receive the deliveries of a subscriber."""
+        self.require_some(Scope.SUBSCRIBE)
+        permitted = self.token.subscribers
+        if permitted is not None and subscriber not in permitted:
+            raise Forbidden(f"the token may not receive the deliveries of {subscriber!r}")
 
     def require_operator(self) -> None:
         """Raises Forbidden unless it administers the whole broker."""
         self.require(Scope.ADMIN)
         if not self.is_operator:
             raise Forbidden("only administrators of the first tenant may do this")
+
+
+class _AllBut:
+    """A container of all numbers but a few."""
+
+    def __init__(self, others: Container[int]) -> None:
+        self._others = others
+
+    def __contains__(self, number: object) -> bool:
+        return number not in self._others
 
 
 class Authenticator:
@@ -65,12 +105,17 @@ class Authenticator:
         self._remembered: dict[bytes, tuple[Principal, float]] = {}
         self._tickets: dict[str, tuple[Principal, str, float]] = {}
         self._version = 0
+        self._uses: dict[int, float] = {}
+        """When tokens were looked up last, since that was stored."""
+        self._expiring: dict[int, float] = {}
+        """When tokens that were used expire."""
 
     async def watch(self, deleted: Callable[[Container[int]], None]) -> None:
         """Notices tokens that other processes delete, until cancelled: ``deleted`` gets the ids of those that exist."""
         self._version = await asyncio.to_thread(self._store.access_version)
         while True:
             await asyncio.sleep(WATCHED_SECONDS)
+            self._end_expired(deleted)
             try:
                 version = await asyncio.to_thread(self._store.access_version)
                 if version == self._version:
@@ -85,6 +130,28 @@ class Authenticator:
             self.forget()
             self._tickets = {name: entry for name, entry in self._tickets.items() if entry[0].token.id in left}
             deleted(left)
+
+    def _end_expired(self, deleted: Callable[[Container[int]], None]) -> None:
+        """Ends what was begun with tokens that have expired since."""
+        now = time.time()
+        over = {number for number, end in self._expiring.items() if end <= now}
+        if over:
+            self._expiring = {number: end for number, end in self._expiring.items() if number not in over}
+            self._tickets = {name: entry for name, entry in self._tickets.items() if entry[0].token.id not in over}
+            deleted(_AllBut(over))
+
+    async def record_uses(self, change: Callable[[Callable[[Transaction], None]], Awaitable[None]]) -> None:
+        """Stores now and then when tokens were used last, until cancelled."""
+        while True:
+            await asyncio.sleep(USES_SECONDS)
+            uses, self._uses = self._uses, {}
+            if not uses:
+                continue
+            try:
+                await change(lambda transaction, uses=uses: transaction.set_tokens_used(uses))  # type: ignore[misc]
+            except (StoreUnavailable, Stopping) as error:
+                _log.debug("the last uses of tokens cannot be stored: %s", error)
+                self._uses = uses | self._uses
 
     def _token_ids(self) -> set[int]:
         return {token.id for tenant in self._store.tenants() for token in self._store.tokens(tenant.id)}
@@ -110,9 +177,16 @@ class Authenticator:
         result = await asyncio.to_thread(self._look_up, mark)
         if result is None:
             raise Unauthorized("the token is unknown")
+        now, end = time.time(), result.token.valid_until(mark)
+        if end is not None and end <= now:
+            raise Unauthorized("the token has expired, or was replaced by another one")
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[mark] = (result, time.monotonic() + _REMEMBERED_SECONDS)
+        seconds = _REMEMBERED_SECONDS if end is None else min(_REMEMBERED_SECONDS, end - now)
+        self._remembered[mark] = (result, time.monotonic() + seconds)
+        self._uses[result.token.id] = now
+        if result.token.expires is not None:
+            self._expiring[result.token.id] = result.token.expires
         return result
 
     def _look_up(self, mark: bytes) -> Principal | None:

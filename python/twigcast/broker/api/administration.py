@@ -13,12 +13,13 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
+from twigcast.broker.api.context import Admin, Anyone, ApiContext, Bearer, Operator, PathName, QueryName, Shared
 from twigcast.broker.api.models import (
     ClockOut,
     ErasedOut,
     LimitsIn,
     NewTokenOut,
+    RotationIn,
     StatisticsOut,
     TenantIn,
     TenantOut,
@@ -33,6 +34,7 @@ from twigcast.broker.errors import Conflict, UnknownObject
 from twigcast.broker.model import Scope, Tenant, Token
 from twigcast.broker.tokens import digest, new_secret
 
+USUAL_ROTATION: Final = RotationIn()
 _ERASED_SECONDS: Final = 20.0
 """Time that a response waits for the end of an erasure."""
 
@@ -40,7 +42,7 @@ router = APIRouter(tags=["administration"], responses=problem_responses(401, 403
 
 
 @router.get("/me")
-async def who(principal: Anyone) -> WhoOut:
+async def who(principal: Bearer) -> WhoOut:
     """Describes the token of the request, and what it permits."""
     return WhoOut(tenant=principal.tenant.name, token=TokenOut.of(principal.token), operator=principal.is_operator)
 
@@ -59,9 +61,54 @@ async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTo
     secret = new_secret()
     mark, scopes, at = digest(secret), frozenset(body.scopes), time.time()
     token = await shared.broker.change(
-        lambda transaction: transaction.add_token(tenant.id, body.name, scopes, mark, at=at, tokens_max=most)
+        lambda transaction: transaction.add_token(
+            tenant.id,
+            body.name,
+            scopes,
+            mark,
+            at=at,
+            tokens_max=most,
+            expires=None if body.expires is None else body.expires.timestamp(),
+            sources=_names(body.sources),
+            subscribers=_names(body.subscribers),
+        )
     )
     return NewTokenOut(**TokenOut.of(token).model_dump(), token=secret)
+
+
+def _names(names: Sequence[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+@router.post("/tokens/{token}/rotate", responses=problem_responses(404, 409, 422, 503, 507))
+async def rotate_token(token: int, principal: Admin, shared: Shared, body: RotationIn = USUAL_ROTATION) -> NewTokenOut:
+    """Gives a token a new secret, which is shown here and never again. The old one is accepted for a while.
+
+    With `keep_seconds` 0 the old one opens nothing from now on, and streams that were opened with it end.
+    """
+    existing, _ = await _find_token(shared, principal, token)
+    if existing.expires is not None and existing.expires <= time.time():
+        raise Conflict("the token has expired, and another secret would open nothing either: make another token")
+    secret = new_secret()
+    mark, until = digest(secret), time.time() + body.keep_seconds
+    rotated = await shared.broker.change(
+        lambda transaction: transaction.rotate_token(existing.id, mark, previous_until=until)
+    )
+    shared.authenticator.forget_token(token)
+    if not body.keep_seconds:
+        shared.streams.end_of(token)
+    return NewTokenOut(**TokenOut.of(rotated).model_dump(), token=secret)
+
+
+async def _find_token(shared: ApiContext, principal: Principal, number: int) -> tuple[Token, list[Token]]:
+    """Returns a token, with all of its tenant; those of other tenants only to operators."""
+    store = shared.broker.store
+    tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
+    for tenant in tenants:
+        tokens = {existing.id: existing for existing in await asyncio.to_thread(store.tokens, tenant.id)}
+        if number in tokens:
+            return tokens[number], list(tokens.values())
+    raise UnknownObject(f"there is no token with the number {number}")
 
 
 @router.get("/tokens", responses=problem_responses(404))
@@ -79,24 +126,19 @@ async def list_tokens(
 @router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 409, 503, 507))
 async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
     """Deletes a token: it opens nothing from now on, and what it has opened ends."""
-    store = shared.broker.store
-    tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
-    for tenant in tenants:
-        tokens = {existing.id: existing for existing in await asyncio.to_thread(store.tokens, tenant.id)}
-        if token in tokens:
-            if principal.is_operator and tenant.id == principal.tenant_id:
-                _refuse_the_last(list(tokens.values()), token)
-            await shared.broker.change(lambda transaction: transaction.delete_token(token))
-            shared.authenticator.forget_token(token)
-            shared.streams.end_of(token)
-            return
-    raise UnknownObject(f"there is no token with the number {token}")
+    existing, others = await _find_token(shared, principal, token)
+    if principal.is_operator and existing.tenant_id == principal.tenant_id:
+        _refuse_the_last(others, token)
+    await shared.broker.change(lambda transaction: transaction.delete_token(token))
+    shared.authenticator.forget_token(token)
+    shared.streams.end_of(token)
 
 
 def _refuse_the_last(tokens: Sequence[Token], token: int) -> None:
     """Keeps operators from locking themselves out."""
-    if not any(Scope.ADMIN in existing.scopes for existing in tokens if existing.id != token):
-        raise Conflict("this is the last admin token of the first tenant; make another one first")
+    others = [existing for existing in tokens if existing.id != token and existing.expires is None]
+    if not any(Scope.ADMIN in existing.scopes for existing in others):
+        raise Conflict("this is the last admin token of the first tenant that does not expire; make another one first")
 
 
 @router.get("/tenants")

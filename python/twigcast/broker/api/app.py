@@ -16,9 +16,11 @@ from importlib import metadata
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twigcast.broker.api import (
@@ -26,6 +28,7 @@ from twigcast.broker.api import (
     bulk,
     consumers,
     deliveries,
+    guard,
     messages,
     operation,
     overlay,
@@ -34,17 +37,20 @@ from twigcast.broker.api import (
     sources,
     stream,
     subscriptions,
+    tables,
     websocket,
 )
 from twigcast.broker.api.access import Authenticator
-from twigcast.broker.api.bodies import read_json
+from twigcast.broker.api.bodies import LoopBreaks, read_json
 from twigcast.broker.api.context import ApiContext
-from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.api.openapi import DESCRIPTION, operation_id, problem_schema
+from twigcast.broker.api.parameters import check_parameters
 from twigcast.broker.api.stream import OUTERMOST
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.errors import TooLarge
+from twigcast.broker.door import RESERVED
+from twigcast.broker.errors import Invalid, TooLarge
 from twigcast.broker.logs import start_request
 
 _log = logging.getLogger("twigcast.access")
@@ -52,10 +58,21 @@ _log = logging.getLogger("twigcast.access")
 _SHOWN_MAX: Final = 100
 """Characters of a host that a response repeats."""
 
+_HOST: Final = re.compile(r"(\[[^\[\]]+\]|[^\[\]:@/?#\s]+)(?::[0-9]*)?")
+"""A host, and perhaps its port."""
+
 _HOSTS_REMEMBERED_MAX: Final = 1_000
 
 _STREAMED: Final = frozenset({"/subscriptions/import"})
 """Paths whose bodies are processed as they come."""
+
+_TABLES: Final = "/tables/"
+"""Prefix of paths whose bodies are tables, which may be JSON lines."""
+
+_VERSION: Final = "/v1/"
+"""Prefix with which each path may be written: see the page on the interface."""
+
+_DESCRIBED_AFTER_SECONDS: Final = 1.0
 
 _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """A path that grants access: who has the address of a feed may read it."""
@@ -66,6 +83,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Seq
     context = ApiContext(broker, settings, Authenticator(broker.store, settings), urls)
     app = Application(
         Hosts.of(settings),
+        settings.cors_origins,
         title="Twigcast",
         description=DESCRIPTION,
         version=metadata.version("twigcast"),
@@ -74,27 +92,15 @@ def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Seq
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
     )
     app.state.context = context
     problems.install(app)
-    for module in (
-        messages,
-        bulk,
-        subscriptions,
-        queries,
-        deliveries,
-        consumers,
-        stream,
-        sources,
-        administration,
-        operation,
-        overlay,
-        websocket,
-    ):
-        app.include_router(module.router)
-    app.include_router(deliveries.dead_letter_router)
-    for router in routers:
-        app.include_router(router)
+    modules = [messages, bulk, subscriptions, queries, deliveries, consumers, stream, sources, tables]
+    modules += [administration, operation, overlay]
+    for router in (*(module.router for module in modules), deliveries.dead_letter_router, *routers):
+        app.include_router(router, dependencies=[Depends(check_parameters)])
+    app.include_router(websocket.router)
     _describe(app)
     return app
 
@@ -102,11 +108,12 @@ def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Seq
 class Application(FastAPI):
     """The routes, behind :class:`RequestMiddleware`."""
 
-    def __init__(self, hosts: Hosts, **more: Any) -> None:
+    def __init__(self, hosts: Hosts, origins: Sequence[str], **more: Any) -> None:
         super().__init__(**more)
-        self._front = RequestMiddleware(
-            super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts
+        front: ASGIApp = RequestMiddleware(
+            self, super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts
         )
+        self._front = _with_cors(front, origins) if origins else front
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -119,15 +126,33 @@ class Application(FastAPI):
         await answer(scope, receive, send)
 
 
+_HEADERS_OF_PAGES: Final = (
+    *("Authorization", "Content-Type", "Content-Encoding", "If-Match", "If-None-Match"),
+    *("Last-Event-ID", "Twigcast-Source-Key"),
+)
+"""Fields that pages of other origins may send."""
+
+
+def _with_cors(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Lets pages of other origins use the interface. They have no cookie of the console, only tokens of their own."""
+    return CORSMiddleware(
+        app,
+        allow_origins=list(origins),
+        allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+        allow_headers=_HEADERS_OF_PAGES,
+        expose_headers=["ETag", "Link", "Location", "Retry-After"],
+    )
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: ApiContext = app.state.context
     tasks = [
-        # The first request for it, or one with a wrong method, would make the event loop wait.
-        asyncio.create_task(asyncio.to_thread(app.openapi)),
+        asyncio.create_task(_describe_later(app)),
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
         asyncio.create_task(context.authenticator.watch(context.streams.end_without)),
+        asyncio.create_task(context.authenticator.record_uses(context.broker.change)),
     ]
     try:
         yield
@@ -136,6 +161,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await context.automatic_acks.flush(everything=True)
+
+
+async def _describe_later(app: FastAPI) -> None:
+    """Makes the OpenAPI description: the first request for it, or one with a wrong method, would have to wait.
+
+    That takes as much processor time as a third of the start, so it is done after that.
+    """
+    await asyncio.sleep(_DESCRIBED_AFTER_SECONDS)
+    await asyncio.to_thread(app.openapi)
 
 
 def _describe(app: FastAPI) -> None:
@@ -227,7 +261,8 @@ class RequestMiddleware:
     the other requests here: middleware, routing and injection would cost more than everything else done for a message.
     """
 
-    def __init__(self, app: ASGIApp, publish: ASGIApp, hosts: Hosts) -> None:
+    def __init__(self, owner: FastAPI, app: ASGIApp, publish: ASGIApp, hosts: Hosts) -> None:
+        self._owner = owner
         self._app = app
         self._publish = publish
         self._hosts = hosts
@@ -241,16 +276,24 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         start_request()
-        supplied = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        try:
+            supplied = guard.host_of(scope)
+            guard.check_query(scope["query_string"])
+        except (problems.Problem, Invalid) as error:
+            await problems.answer_to_error(error)(scope, receive, send)
+            return
         if supplied not in self._permitted and not self._permit(supplied):
             # A page of another site, whose name resolves to this address.
-            shown = _host(supplied)[:_SHOWN_MAX]
-            detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
+            if shown := _host(supplied)[:_SHOWN_MAX]:
+                detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
+            else:
+                detail = f"{supplied.decode('latin-1')[:_SHOWN_MAX]!r} is no host, perhaps with a port"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
-        raw = scope.get("raw_path")
-        if raw:
-            scope["path"] = raw.decode("ascii", "replace")
+        scope = _as_routed(scope)
+        if RESERVED in scope and not await self._may_use_reserve(scope):
+            await _too_many_connections()(scope, receive, send)
+            return
         is_publication = scope["path"] == "/messages" and scope.get("method") == "POST"
         app = self._publish if is_publication else self._app
         scope[OUTERMOST] = send
@@ -261,15 +304,19 @@ class RequestMiddleware:
                 await self._logged(app, scope, receive, send)
             else:
                 await app(scope, receive, send)
-        except (TooLarge, ClientDisconnect) as error:
+        except (TooLarge, Invalid, ClientDisconnect) as error:
             await problems.answer_to_error(error)(scope, receive, send)
         finally:
             # The server's `send` refers to the scope. As a cycle, each request with its body would stay until the next
             # search for cycles, which takes milliseconds in which nothing else runs.
             del scope[OUTERMOST]
 
+    async def _may_use_reserve(self, scope: Scope) -> bool:
+        return await guard.may_use_reserve(Request({**scope, "app": self._owner}))
+
     def _permit(self, supplied: bytes) -> bool:
-        if not self._hosts.permit(_host(supplied)):
+        host = _host(supplied)
+        if not host or not self._hosts.permit(host):
             return False
         if len(self._permitted) < _HOSTS_REMEMBERED_MAX:
             self._permitted.add(supplied)
@@ -297,9 +344,30 @@ class RequestMiddleware:
             )
 
 
+def _as_routed(scope: Scope) -> Scope:
+    """Returns a request with its path as it was sent, without the version, and HEAD as the GET that it stands for."""
+    raw = scope.get("raw_path")
+    if raw:
+        scope["path"] = raw.decode("ascii", "replace")
+    if scope["path"].startswith(_VERSION):
+        scope["path"] = scope["path"][len(_VERSION) - 1 :]
+    if scope.get("method") == "HEAD" and scope["path"] not in problems.WITH_EFFECT:
+        # The server leaves the body out.
+        return {**scope, "method": "GET"}
+    return scope
+
+
+def _too_many_connections() -> Response:
+    detail = "there are too many connections: only operators are served in this one; try again later"
+    headers = {"Connection": "close", "Retry-After": "5"}
+    return problems.response(503, "too-many-connections", detail, headers=headers)
+
+
 def _has_json(scope: Scope) -> bool:
     """Returns whether a request has a body that is read as one JSON value."""
-    if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"} or scope["path"] in _STREAMED:
+    if scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}:
+        return False
+    if scope["path"] in _STREAMED or scope["path"].startswith(_TABLES):
         return False
     kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").lower()
     return not kind or b"json" in kind.partition(b";")[0]
@@ -307,7 +375,11 @@ def _has_json(scope: Scope) -> bool:
 
 async def _with_json(receive: Receive) -> Receive:
     """Reads the body of a request, within limits, and returns a function that passes it on."""
-    body: bytes | None = await read_json(receive)
+    came = await read_json(receive)
+    breaks = LoopBreaks()
+    guard.check_members(came)
+    await breaks.if_due()
+    body: bytes | None = came
 
     async def replayed() -> Message:
         nonlocal body
@@ -320,6 +392,6 @@ async def _with_json(receive: Receive) -> Receive:
 
 
 def _host(supplied: bytes) -> str:
-    """Returns the host of a request, without its port."""
-    text = supplied.decode("latin-1").lower()
-    return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]
+    """Returns the host of a request, without its port; nothing if it is malformed."""
+    found = _HOST.fullmatch(supplied.decode("latin-1").lower())
+    return "" if found is None else found[1]

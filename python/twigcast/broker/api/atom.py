@@ -17,6 +17,7 @@ from starlette.responses import Response
 from twigcast.broker.api.context import Anyone, ApiContext, PathName, Shared, Subscriber
 from twigcast.broker.api.models import Model
 from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.preconditions import Preconditions
 from twigcast.broker.delivery.atom import MEDIA_TYPE, AtomContent, FeedLinks, link_header, write_feed
 from twigcast.broker.delivery.websub_hub import find_feed
 from twigcast.broker.errors import UnknownObject
@@ -158,9 +159,9 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
 
 def _is_unmodified(request: Request, tag: str, modified: float) -> bool:
     """Returns whether the client has this version (RFC 9110, section 13.2.2)."""
-    existing = request.headers.get("if-none-match")
-    if existing is not None:
-        return existing.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in existing.split(",")]
+    conditions = Preconditions.of(request)
+    if conditions.none_match is not None:
+        return conditions.is_unchanged(tag)
     since = request.headers.get("if-modified-since")
     if since is None:
         return False

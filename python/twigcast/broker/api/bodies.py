@@ -7,6 +7,7 @@ in size, or cut into pieces, rather than passed to a thread as a whole.
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import time
 import zlib
@@ -38,7 +39,7 @@ PIECE_SECONDS: Final = 0.003
 JSON_BYTES_MAX: Final = 2 << 20
 """Bytes of a JSON body; those of many messages or subscriptions are JSON lines, which have limits of their own."""
 
-JSON_VALUES_MAX: Final = 100_000
+JSON_VALUES_MAX: Final = 40_000
 """Values in a JSON body, about."""
 
 JSON_MEMBERS_MAX: Final = 1_000
@@ -108,19 +109,21 @@ async def read(request: Request, bytes_max: int) -> bytes:
         return bytes(unpacked)
     # Nearly all messages come so, and in one part.
     _check_length(request, bytes_max)
-    pieces: list[bytes] = []
-    size = 0
+    gathered: io.BytesIO | None = None
     while True:
         came = await request.receive()
         if came["type"] == "http.disconnect":
             raise ClientDisconnect
         piece: bytes = came.get("body", b"")
-        size += len(piece)
-        if size > bytes_max:
-            raise _too_large(bytes_max)
+        if gathered is None and not came.get("more_body", False):
+            _check_size(len(piece), bytes_max)
+            return piece
+        # It gives its bytes away as they are: joining the pieces of a large body would be one long call.
+        gathered = io.BytesIO() if gathered is None else gathered
+        gathered.write(piece)
+        _check_size(gathered.tell(), bytes_max)
         if not came.get("more_body", False):
-            return b"".join([*pieces, piece]) if pieces else piece
-        pieces.append(piece)
+            return gathered.getvalue()
 
 
 async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
@@ -152,6 +155,11 @@ async def read_form(request: Request, bytes_max: int) -> bytes:
         if len(body) > bytes_max:
             raise TooLarge(f"the form has more than {bytes_max:,} bytes")
     return bytes(body)
+
+
+def _check_size(size: int, bytes_max: int) -> None:
+    if size > bytes_max:
+        raise _too_large(bytes_max)
 
 
 def _check_length(request: Request, bytes_max: int) -> None:
@@ -215,11 +223,13 @@ async def read_json(receive: Receive) -> bytes:
             )
         if not came.get("more_body", False):
             break
+    breaks = LoopBreaks()
     values = body.count(b",") + body.count(b"[") + body.count(b"{") if len(body) > JSON_VALUES_MAX else 0
     if values > JSON_VALUES_MAX:
         raise TooLarge(f"the JSON has more than {JSON_VALUES_MAX:,} values; send it in several requests")
     if len(body) > _JSON_SMALL and _members(body) > JSON_MEMBERS_MAX:
         raise TooLarge(f"an object in the JSON has more than {JSON_MEMBERS_MAX:,} members")
+    await breaks.if_due()
     return bytes(body)
 
 

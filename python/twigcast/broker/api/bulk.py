@@ -16,15 +16,16 @@ from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, LoopBreaks, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
+from twigcast.broker.api.guard import check_members
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
-from twigcast.broker.api.subscriptions import new_subscription
+from twigcast.broker.api.subscriptions import new_subscription, window_of
 from twigcast.broker.api.subscriptions import replace as replace_one
 from twigcast.broker.config import first_mistake
 from twigcast.broker.delivery.channel import shown_settings
 from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import PULL, NewQuery, NewSubscription, OverflowPolicy, StoredSubscription
+from twigcast.broker.model import PULL, SHARED, NewQuery, NewSubscription, OverflowPolicy, StoredSubscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -88,9 +89,11 @@ class _Import:
         """Adds a line."""
         self._counts["lines"] += 1
         try:
+            check_members(line)
             asked = SubscriptionIn.model_validate_json(line)
-        except ValidationError as error:
-            self._refuse(number, _key_in(line), Invalid(first_mistake(error)))
+        except (ValidationError, Invalid) as error:
+            reason = error if isinstance(error, Invalid) else Invalid(first_mistake(error))
+            self._refuse(number, _key_in(line), reason)
             return
         if asked.from_ is not None:
             self._refuse(number, asked.key, Invalid("from: an import has no past; use POST /subscriptions"))
@@ -142,8 +145,12 @@ class _Import:
             elif (
                 body.delivery.kind != PULL
                 or existing.delivery.is_pushed
+                or existing.delivery.sharing is not None
+                or getattr(body.delivery, "queue", None) == SHARED
                 or "xquery" in (body.dialect, existing.dialect)
                 or body.overflow is not existing.overflow
+                or body.follow is not existing.follow
+                or window_of(body.when) != existing.window
             ):
                 singly.append((number, body, existing))
             elif (body.query, body.namespaces, body.dialect, body.params) == (
@@ -245,9 +252,13 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
         results["params"] = dict(subscription.params)
     if subscription.subscriber != subscription.key:
         results["subscriber"] = subscription.subscriber
-    if subscription.delivery.is_pushed:
+    if subscription.delivery.is_pushed or subscription.delivery.sharing is not None:
         left_out = {"secret_left_out": True} if subscription.delivery.secret is not None else {}
         results["delivery"] = shown_settings(subscription.delivery) | left_out
     if subscription.overflow is not OverflowPolicy.SUSPEND:
         results["overflow"] = subscription.overflow
+    if subscription.follow is not None:
+        results["follow"] = subscription.follow
+    if subscription.window is not None:
+        results["when"] = subscription.window.as_mapping()
     return results

@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
 from twigcast.broker.api.deliveries import queue_of
 from twigcast.broker.api.models import ConsumerOut, ConsumersOut, CountOut, SeekIn, SkipIn, SubscriptionOut
 from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.preconditions import link_to_next
 from twigcast.broker.api.subscriptions import seek_to
 from twigcast.broker.errors import Conflict, UnknownObject
-from twigcast.broker.model import PULL, QueueLag, QueueState, StoredSubscription
+from twigcast.broker.model import SHARED, QueueLag, QueueState, StoredSubscription
 from twigcast.broker.store.store import Store
 
 router = APIRouter(prefix="/consumers", tags=["consumers"], responses=problem_responses(401, 403))
@@ -26,10 +29,13 @@ COUNTED_SECONDS: Final = 0.5
 
 _READ_AT_ONCE: Final = 10
 _LETTERS_AT_ONCE: Final = 1_000
+_SUBSCRIPTIONS_MAX: Final = 1_000
 
 
 @router.get("")
 async def list_consumers(
+    request: Request,
+    response: Response,
     principal: Subscriber,
     shared: Shared,
     after: Annotated[
@@ -50,6 +56,8 @@ async def list_consumers(
         return ConsumersOut(consumers=await furthest_behind(shared, principal, limit), next=None)
     queues = await asyncio.to_thread(shared.broker.store.subscribers, principal.tenant_id, after=after, limit=limit + 1)
     page = queues[:limit]
+    if len(queues) > limit:
+        link_to_next(request, response, [("after", page[-1].subscriber)])
     return ConsumersOut(
         consumers=await describe(shared, page), next=page[-1].subscriber if len(queues) > limit else None
     )
@@ -85,7 +93,10 @@ async def seek_consumer(subscriber: PathName, body: SeekIn, principal: Subscribe
 
 @router.post("/{subscriber}/redrive", responses=problem_responses(404, 409, 503, 507))
 async def redrive_consumer(subscriber: PathName, principal: Subscriber, shared: Shared) -> CountOut:
-    """Redrives all dead letters of a subscriber that are pushed, and returns how many."""
+    """Redrives all dead letters of a subscriber, and returns how many.
+
+    Those that are pulled wait in their queue again. Those whose message has expired stay dead letters.
+    """
     return CountOut(count=await redrive(shared, await queue_of(shared, principal, subscriber)))
 
 
@@ -126,11 +137,12 @@ def _lags(store: Store, queue_ids: Sequence[int], seconds: float | None) -> tupl
 
 def _consumer(shared: ApiContext, queue: QueueState, lag: QueueLag | None, *, is_counted: bool) -> ConsumerOut:
     reading = shared.broker.reading(queue.id)
-    push = shared.pushing(queue.id)
+    push = shared.pushing(queue.id) if queue.sharing is None else shared.broker.attempts(queue.id)
     return ConsumerOut.model_validate(
         {
             "subscriber": queue.subscriber,
             "kind": queue.kind,
+            "queue": "ordered" if queue.sharing is None else SHARED,
             "pending": (0 if lag is None else lag.pending) if is_counted else None,
             "oldest": None if lag is None else lag.oldest_seq,
             "oldest_pending_seconds": None if lag is None else max(0.0, time.time() - lag.oldest_received),
@@ -157,14 +169,20 @@ async def only_subscription(shared: ApiContext, queue: QueueState) -> StoredSubs
 
 async def redrive(shared: ApiContext, queue: QueueState) -> int:
     """Redrives all dead letters of a subscriber, the oldest first, and returns how many."""
-    if queue.kind == PULL:
-        raise Conflict("its deliveries are pulled, and only pushed ones are redriven; GET /dead-letters has them")
-    subscription = await only_subscription(shared, queue)
+    subscriptions = await asyncio.to_thread(
+        shared.broker.store.subscriptions, queue.tenant_id, limit=_SUBSCRIPTIONS_MAX, subscriber=queue.subscriber
+    )
+    if len(subscriptions) == _SUBSCRIPTIONS_MAX:
+        raise Conflict(f"{queue.subscriber!r} has many subscriptions: redrive dead letters by POST /dead-letters/retry")
+    return sum([await _redrive_of(shared, subscription) for subscription in subscriptions])
+
+
+async def _redrive_of(shared: ApiContext, subscription: StoredSubscription) -> int:
     count, last = 0, 0
     while True:
         letters = await asyncio.to_thread(
             shared.broker.store.dead_letters,
-            queue.tenant_id,
+            subscription.tenant_id,
             after_id=last,
             limit=_LETTERS_AT_ONCE,
             key=subscription.key,
@@ -172,4 +190,4 @@ async def redrive(shared: ApiContext, queue: QueueState) -> int:
         if not letters:
             return count
         last = letters[-1].id
-        count += len(await shared.broker.redrive([letter.id for letter in letters]))
+        count += await shared.broker.redrive([letter.id for letter in letters])

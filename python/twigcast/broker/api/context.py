@@ -15,11 +15,12 @@ from starlette.requests import HTTPConnection, Request
 
 from twigcast.broker.api.access import Authenticator, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
+from twigcast.broker.api.preconditions import Locks
 from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.model import PushState, Scope
+from twigcast.broker.model import AttemptState, Scope
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 NAME_LENGTH_MAX = 512
 """Characters of a key, or of the name of a subscriber, source, tenant or token."""
+
+
+async def _nobody(_: Request) -> Principal | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -46,8 +51,14 @@ class ApiContext:
     overlay: Overlay | None = None
     """The overlay of this broker with others."""
 
-    pushing: Callable[[int], PushState | None] = field(default=lambda queue_id: None)
+    pushing: Callable[[int], AttemptState | None] = field(default=lambda queue_id: None)
     """Returns how a queue is being pushed."""
+
+    signed_in: Callable[[Request], Awaitable[Principal | None]] = field(default=_nobody)
+    """Returns the person who is signed in to the console, by the cookie of a request."""
+
+    locks: Locks = field(default_factory=Locks)
+    """Locks of what is changed under preconditions."""
 
     sources_changed: Callable[[], None] = field(default=lambda: None)
     """Called when a source was registered, changed or deleted."""
@@ -68,24 +79,34 @@ Shared = Annotated[ApiContext, Depends(context_of)]
 _bearer = HTTPBearer(auto_error=False, description="An API token, `tc_...`.")
 
 
-def _requires(scope: Scope | None) -> Callable[..., Awaitable[Principal]]:
+def _requires(scope: Scope | None, *, narrowed: bool = False) -> Callable[..., Awaitable[Principal]]:
     async def admit(
         request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
         principal = await shared.authenticator.admit(request.headers.get("authorization"))
-        if scope is not None:
+        if narrowed:
+            if scope is not None:
+                principal.require_some(scope)
+        elif scope is not None:
             principal.require(scope)
+        else:
+            principal.require_whole()
+        request.state.is_operator = principal.is_operator and Scope.ADMIN in principal.token.scopes
         return principal
 
     return admit
 
 
 Anyone = Annotated[Principal, Depends(_requires(None))]
-"""Parameter type: the sender, with any token."""
+"""Parameter type: the sender, with any token that is not narrowed."""
+Bearer = Annotated[Principal, Depends(_requires(None, narrowed=True))]
+"""Parameter type: the sender, with any token at all."""
 Publisher = Annotated[Principal, Depends(_requires(Scope.PUBLISH))]
 """Parameter type: the sender, with the scope ``publish``."""
 Subscriber = Annotated[Principal, Depends(_requires(Scope.SUBSCRIBE))]
 """Parameter type: the sender, with the scope ``subscribe``."""
+Receiver = Annotated[Principal, Depends(_requires(Scope.SUBSCRIBE, narrowed=True))]
+"""Parameter type: the sender, with the scope ``subscribe``, perhaps for some subscribers only."""
 Admin = Annotated[Principal, Depends(_requires(Scope.ADMIN))]
 """Parameter type: the sender, with the scope ``admin``, for its tenant."""
 
@@ -102,10 +123,16 @@ Operator = Annotated[Principal, Depends(_operator)]
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def check_name(value: str) -> str:
-    """Returns a key or name; raises ValueError if it cannot be stored, or not be written in a path."""
+def check_kept(value: str) -> str:
+    """Returns a text; raises ValueError if not every store can keep it."""
     if "\0" in value:
         raise ValueError("the character U+0000 cannot be kept")
+    return value
+
+
+def check_name(value: str) -> str:
+    """Returns a key or name; raises ValueError if it cannot be stored, or not be written in a path."""
+    check_kept(value)
     if half_pair(value) is not None:
         raise ValueError(NO_CHARACTER)
     if value in {".", ".."}:

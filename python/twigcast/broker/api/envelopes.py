@@ -7,7 +7,9 @@
 
 The second line describes the message, and takes nearly all of the work, so it is made once and kept for all
 deliveries of the message. ``xml`` is what the subscriber gets: the message as text, or the
-result of a query that rewrites.
+result of a query that rewrites. Envelopes for workers of shared queues have an ``attempt`` and a
+``receipt``, too; those of messages whose source has a profile have a ``relation``, and those for subscriptions with a
+window say in ``window`` of which messages they tell.
 """
 
 from __future__ import annotations
@@ -20,17 +22,20 @@ import orjson
 
 from twigcast.broker.model import QueuedDelivery, StoredMessage
 from twigcast.errors import RejectedMessage
+from twigcast.lifecycle.chains import Relation
 from twigcast.reading.conversion import to_utf8
 
 _KEPT_BYTES_MAX: Final = 16 << 20
 _KEYS_MAX: Final = 50_000
 
 _FLAGS: Final = {
-    (redelivered, rewritten): (
-        f',"redelivered":{str(redelivered).lower()},"rewritten":{str(rewritten).lower()},'.encode()
-    )
+    (redelivered, rewritten, relation): (
+        f',"redelivered":{str(redelivered).lower()},"rewritten":{str(rewritten).lower()},'
+        + ("" if relation is None else f'"relation":"{relation.value}",')
+    ).encode()
     for redelivered in (False, True)
     for rewritten in (False, True)
+    for relation in (None, *Relation)
 }
 
 
@@ -50,8 +55,12 @@ class Envelopes:
             seq,
             subscription,
             key,
-            _FLAGS[delivery.redelivered, delivery.payload is not None],
+            _FLAGS[delivery.redelivered, delivery.payload is not None, delivery.relation],
         )
+        if delivery.attempt:
+            head += b'"attempt":%d,"receipt":"%d-%d-%d",' % (delivery.attempt, seq, subscription, delivery.attempt)
+        if delivery.window_note is not None:
+            head += b'"window":%b,' % delivery.window_note.encode()
         if delivery.payload is not None:
             return b'%b%b,"xml":%b}' % (head, _about(delivery.message), _text(delivery.payload))
         if not bodies:
@@ -68,7 +77,7 @@ class Envelopes:
         return events[0] if len(events) == 1 else b"".join(events)
 
     def _event(self, delivery: QueuedDelivery, *, bodies: bool) -> bytes:
-        if delivery.payload is not None or not bodies:
+        if delivery.payload is not None or not bodies or delivery.attempt or delivery.window_note is not None:
             return b"id: %d-%d\nevent: delivery\ndata: %b\n\n" % (*delivery.id, self.json(delivery, bodies=bodies))
         # The same as `json`, copying the message once: most events by far are made here.
         seq, subscription = delivery.id
@@ -78,7 +87,7 @@ class Envelopes:
             seq,
             subscription,
             self._keys.get(delivery.key) or self._add_key(delivery.key),
-            _FLAGS[delivery.redelivered, False],
+            _FLAGS[delivery.redelivered, False, delivery.relation],
             self._messages.get(delivery.message) or self._add(delivery.message),
         )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
@@ -29,21 +31,29 @@ from twigcast.broker.api.context import (
     check_name,
     context_of,
 )
+from twigcast.broker.api.guard import check_line
 from twigcast.broker.api.models import (
     AcceptedOut,
     BatchOut,
     CountOut,
+    LifecycleOut,
     MessageOut,
     MessagesOut,
     RejectedListOut,
     RejectedOut,
 )
-from twigcast.broker.api.openapi import problem_responses, publish_description
+from twigcast.broker.api.openapi import NOT_MODIFIED, PUBLISH_PARAMETERS, problem_responses, publish_description
+from twigcast.broker.api.parameters import refuse_unknown
+from twigcast.broker.api.preconditions import Conditions, answer_if_changed, link_to_next
 from twigcast.broker.config import Settings
 from twigcast.broker.errors import IdReused, Invalid, TooLarge, UnknownObject
+from twigcast.broker.hub.evaluation import profile_reader
 from twigcast.broker.model import Accepted, PublishOutcome, RejectedRecord, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
 from twigcast.errors import RejectedMessage, TwigcastError
+from twigcast.reading.conversion import recoded
+from twigcast.reading.options import ReadOptions
+from twigcast.reading.records import cut_records
 from twigcast.reading.text import as_bytes
 
 router = APIRouter(tags=["messages"], responses=problem_responses(401, 403))
@@ -94,12 +104,15 @@ async def publish(request: Request) -> Response:
     (bytes in any encoding), and optionally `id` and `source`. The response is 200 and reports on each message. A line
     that cannot be read refuses the whole batch.
 
+    With `items=true`, a document such as a feed is published item by item, as the profile of its source says; the
+    response is that of a batch. With `id`, items have this id with `#1`, `#2` and so on.
+
     Both may be packed with `Content-Encoding: gzip`.
     """
     # The path with the most load: parameters and headers are read, and responses written, by hand.
     shared = context_of(request)
     principal = await shared.authenticator.admit(header(request, b"authorization"))
-    principal.require(Scope.PUBLISH)
+    principal.require_some(Scope.PUBLISH)
     parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"
     message_id = _name("id", parameters.get("id"))
@@ -116,8 +129,13 @@ async def publish(request: Request) -> Response:
         raise unsupported(kind.media, "application/xml", "application/x-ndjson")
     body = await read(request, shared.settings.body_bytes_max)
     _check_sources(request, shared, principal, {source})
+    submission = Submission(principal.tenant_id, body, source, message_id, kind.charset)
+    if _truth("items", parameters.get("items")):
+        items = await _items(shared, submission)
+        shared.rates.take(principal, len(items))
+        return JsonAnswer(200, await _batch(await _publish(shared, items)))
     shared.rates.take(principal)
-    (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
+    (outcome,) = await _publish(shared, [submission])
     if isinstance(outcome, IdReused):
         raise outcome
     if isinstance(outcome, RejectedRecord):
@@ -126,12 +144,56 @@ async def publish(request: Request) -> Response:
     return JsonAnswer(status, orjson.dumps(_accepted(outcome)), (b"location", b"/messages/%d" % outcome.seq))
 
 
-def _parameters(request: Request) -> dict[str, str]:
-    """Returns the parameters of a request. They must be UTF-8: a name must not become another one."""
+async def _items(shared: ApiContext, submission: Submission) -> list[Submission]:
+    """Returns a submission for each item of a document, or for all of it if it cannot be read; raises Invalid."""
+    text, most = shared.broker.profile_of(submission.tenant_id, submission.source), shared.settings.batch_messages_max
+    profile = None if text is None else profile_reader(text, shared.broker.options.limits).profile
+    if profile is None or not profile.item:
+        raise Invalid(f"items: the source {submission.source!r} has no profile that says what an item is")
+    items = await asyncio.to_thread(items_of, submission, profile.read_options(), shared.settings)
+    if len(items) > most:
+        raise TooLarge(
+            f"the document holds {len(items):,} items, more than batch_messages_max = {most:,}; publish them in parts, "
+            "as `twigcast publish --record` does"
+        )
+    if not items:
+        raise Invalid(f"items: there is no {profile.item} in the document; nothing was stored")
+    return items
+
+
+def items_of(submission: Submission, options: ReadOptions, settings: Settings) -> list[Submission]:
+    """Returns a submission for each item of a document, or the document if it cannot be read. Blocks."""
+    name = submission.message_id
     try:
-        return dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="strict"))
-    except UnicodeDecodeError:
-        raise Invalid("the parameters are not percent-encoded UTF-8") from None
+        body = recoded(submission.body, submission.charset, settings.body_bytes_max)
+        records = list(cut_records(io.BytesIO(body), options, bytes_max=settings.engine_limits.message_bytes_max))
+        for record in records:
+            if record.error is not None:
+                raise record.error
+    except RejectedMessage:
+        # It is rejected as a whole, with the place of the error.
+        return [submission]
+    return [
+        replace(submission, body=record.xml, message_id=None if name is None else f"{name}#{number}", charset=None)
+        for number, record in enumerate(records, start=1)
+    ]
+
+
+def _parameters(request: Request) -> dict[str, str]:
+    """Returns the parameters of a publication; raises Problem for an unknown one."""
+    query_string: bytes = request.scope["query_string"]
+    if not query_string:
+        return {}
+    results = dict(parse_qsl(query_string.decode("latin-1"), keep_blank_values=True))
+    refuse_unknown(results, PUBLISH_PARAMETERS)
+    return results
+
+
+def _truth(name: str, value: str | None) -> bool:
+    """Returns the truth value of a parameter; false where nothing is said."""
+    if value not in (None, "true", "false"):
+        raise Invalid(f"{name} is true or false, not {value!r}")
+    return value == "true"
 
 
 async def answer_to(request: Request) -> Response:
@@ -143,7 +205,8 @@ async def answer_to(request: Request) -> Response:
 
 
 def _check_sources(request: Request, shared: ApiContext, principal: Principal, sources: set[str]) -> None:
-    """Checks, in an overlay, that nobody publishes as a source that is registered by others, or elsewhere."""
+    """Checks that the token permits the sources, and in an overlay, that these are not registered by others."""
+    principal.require_sources(sources)
     if shared.overlay is not None:
         key = header(request, b"twigcast-source-key") or None
         catalogue = shared.overlay.registering.catalogue
@@ -172,12 +235,19 @@ async def _publish(shared: ApiContext, submissions: Sequence[Submission]) -> lis
 
 
 def _accepted(outcome: Accepted) -> dict[str, Any]:
-    return {
+    result = {
         "status": "duplicate" if outcome.duplicate else "accepted",
         "seq": outcome.seq,
         "id": outcome.message_id,
         "matches": outcome.matches,
     }
+    if outcome.invalid is not None:
+        result["invalid"] = outcome.invalid
+    if outcome.effect is not None:
+        result["effect"] = outcome.effect.value
+    if outcome.trouble is not None:
+        result["trouble"] = outcome.trouble
+    return result
 
 
 def _position(outcome: RejectedRecord) -> dict[str, Any]:
@@ -216,17 +286,22 @@ async def _batch(outcomes: Sequence[PublishOutcome]) -> bytes:
 
 
 _MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source"})
+_QUOTED_MEMBERS: Final = tuple(f'"{name}"'.encode() for name in sorted(_MEMBERS))
 
 
 async def read_batch(request: Request, settings: Settings, tenant_id: int, source: str) -> list[Submission]:
     """Returns the messages of a batch: JSON, one object a line. An error names the line, and what is wrong with it."""
     most = settings.batch_messages_max
     submissions: list[Submission] = []
+    breaks = LoopBreaks()
     async for number, line in lines(request, settings.body_bytes_max, min(settings.body_bytes_max, _LINE_BYTES_MAX)):
         if len(submissions) == most:
             raise TooLarge(f"the batch has more than batch_messages_max = {most:,} messages")
         try:
-            submissions.append(_submission(line, tenant_id, source))
+            values = _line_values(line)
+            await breaks.if_due()
+            submissions.append(_submission(values, tenant_id, source))
+            await breaks.if_due()
         except (Invalid, ValueError, RejectedMessage) as error:
             raise Invalid(f"line {number:,}: {error}; nothing of the batch was stored") from None
     if not submissions:
@@ -234,7 +309,9 @@ async def read_batch(request: Request, settings: Settings, tenant_id: int, sourc
     return submissions
 
 
-def _submission(line: bytes, tenant_id: int, source: str) -> Submission:
+def _line_values(line: bytes) -> dict[str, Any]:
+    """Returns the members of a line; raises Invalid or ValueError if these are not those of a message."""
+    check_line(line, _QUOTED_MEMBERS)
     try:
         results = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -243,6 +320,10 @@ def _submission(line: bytes, tenant_id: int, source: str) -> Submission:
         raise ValueError("it is no JSON object")
     if unknown := results.keys() - _MEMBERS:
         raise ValueError(f"there is no member {min(unknown)!r}; use {', '.join(sorted(_MEMBERS))}")
+    return results
+
+
+def _submission(results: dict[str, Any], tenant_id: int, source: str) -> Submission:
     named = _name("source", results.get("source"))
     return Submission(tenant_id, _body(results), named or source, _name("id", results.get("id")))
 
@@ -262,6 +343,8 @@ def _body(result: dict[str, Any]) -> bytes:
 
 @router.get("/messages")
 async def list_messages(
+    request: Request,
+    response: Response,
     principal: Subscriber,
     shared: Shared,
     after: Seq = 0,
@@ -296,24 +379,65 @@ async def list_messages(
             messages=[MessageOut.of(message, whole=xml) for message in results], cursor=max(reached, after), more=more
         )
 
-    return await asyncio.to_thread(find)
+    found = await asyncio.to_thread(find)
+    if found.more and found.messages:
+        last = found.messages[-1].seq
+        link_to_next(request, response, [("before" if newest else "after", last)])
+    return found
 
 
-@router.get("/messages/{seq}", responses=problem_responses(404))
-async def get_message(seq: int, principal: Subscriber, shared: Shared) -> MessageOut:
-    """Returns a message."""
-    return MessageOut.of(await find_message(shared, principal.tenant_id, seq), whole=True)
+@router.get("/messages/{seq}", response_model=MessageOut, responses=problem_responses(400, 404, 412) | NOT_MODIFIED)
+async def get_message(
+    seq: int, principal: Subscriber, shared: Shared, conditions: Conditions, response: Response
+) -> Any:
+    """Returns a message. It never changes."""
+    message = await find_message(shared, principal.tenant_id, seq)
+    return answer_if_changed(conditions, f'"{seq}"', response, lambda: MessageOut.of(message, whole=True))
 
 
 @router.get(
     "/messages/{seq}/xml",
     response_class=Response,
-    responses=problem_responses(404) | {200: {"content": {"application/xml": {}}}},
+    responses=problem_responses(400, 404, 412) | NOT_MODIFIED | {200: {"content": {"application/xml": {}}}},
 )
-async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Response:
-    """Returns a message as it is, without anything around it."""
+async def get_message_xml(seq: int, principal: Subscriber, shared: Shared, conditions: Conditions) -> Response:
+    """Returns a message as it is, without anything around it. It never changes."""
     message = await find_message(shared, principal.tenant_id, seq)
-    return Response(message.xml, media_type="application/xml")
+    answer = Response(message.xml, media_type="application/xml", headers={"ETag": f'"{seq}"'})
+    result: Response = answer_if_changed(conditions, f'"{seq}"', answer, lambda: answer)
+    return result
+
+
+@router.get("/messages/{seq}/lifecycle", responses=problem_responses(404))
+async def get_lifecycle(
+    seq: int,
+    principal: Subscriber,
+    shared: Shared,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Deliveries that are listed at most.")] = 1_000,
+) -> LifecycleOut:
+    """Returns what is known of the matter of a message, by the profile of its source as it is now.
+
+    It lists the messages that update and cancel each other, and who got which of them, as what.
+    """
+    message = await find_message(shared, principal.tenant_id, seq)
+    return await asyncio.to_thread(read_lifecycle, shared, message, limit)
+
+
+def read_lifecycle(shared: ApiContext, message: StoredMessage, limit: int) -> LifecycleOut:
+    """Returns the life cycle of a message; raises UnknownObject if nothing is known of it. Blocks."""
+    store, tenant_id = shared.broker.store, message.tenant_id
+    source = store.source(tenant_id, message.source)
+    if source is None or source.profile is None:
+        raise UnknownObject(f"the source {message.source!r} of message {message.seq} has no profile")
+    reader = profile_reader(source.profile, shared.broker.options.limits)
+    facts = reader.read(message.with_ids)
+    names = [] if facts.identity is None else [facts.identity]
+    chains = store.chains(tenant_id, reader.profile.name, names) if facts.takes_part else []
+    if not chains:
+        raise UnknownObject(f"message {message.seq} has no life cycle, or it was forgotten")
+    chain = chains[0].chain
+    relations = store.relations(tenant_id, [int(member.handle) for member in chain.members], limit)
+    return LifecycleOut.of_chain(reader.profile.name, chain, relations)
 
 
 async def find_message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMessage:
@@ -329,6 +453,8 @@ async def find_message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMe
 
 @router.get("/rejected")
 async def list_rejected(
+    request: Request,
+    response: Response,
     principal: Publisher,
     shared: Shared,
     before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
@@ -341,6 +467,8 @@ async def list_rejected(
         return shared.broker.store.rejected(principal.tenant_id, before_id=end, limit=count)
 
     results, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
+    if more:
+        link_to_next(request, response, [("before", results[-1].id)])
     return RejectedListOut(
         rejected=[RejectedOut.of(message) for message in results], next=results[-1].id if more else None
     )

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     FailFast,
     Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
+    PlainValidator,
     StringConstraints,
     model_validator,
 )
 
-from twigcast.broker.api.context import Name
+from twigcast.broker.api.context import Name, check_kept
 from twigcast.broker.api.envelopes import as_text
+from twigcast.broker.api.preconditions import tag_of_source, tag_of_subscription, tag_of_table
 from twigcast.broker.config import TenantLimits
 from twigcast.broker.delivery.channel import Text as Text
 from twigcast.broker.delivery.channel import Url as Url
 from twigcast.broker.delivery.channels import DELIVERY_KINDS, AnySettings, PullSettings
+from twigcast.broker.errors import Invalid
+from twigcast.broker.lookup_tables import COLUMNS_MAX, LOOKUPS_MAX, Missing, TableSummary, check_element
 from twigcast.broker.model import (
     ClockState,
     DeliveryId,
+    DoctypePolicy,
     OverflowPolicy,
+    Receipt,
     Scope,
     Source,
     StoredMessage,
     StoredSubscription,
     SubscriptionState,
     UpdateMode,
+    ValidationMode,
 )
 from twigcast.broker.options import refused_dialect
 from twigcast.errors import InvalidContext
+from twigcast.lifecycle.builtin import BUILTIN
+from twigcast.lifecycle.chains import Chain, ChainState, Effect, Relation
 from twigcast.overlay.onyx.registry.description import read_description
+from twigcast.reading.text import NO_CHARACTER, half_pair
 from twigcast.registration import Dialect
 from twigcast.subscription_items import dialect_with_numbers
+from twigcast.windows.declarations import Window, WindowKind, read_window
+from twigcast.windows.status import status_text
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.reports import MessageRoute, OverlayReport
+    from twigcast.broker.store.windows import StoredWindow
     from twigcast.overlay.onyx.network.reports import LinkReport
 
 
@@ -51,6 +65,12 @@ class Model(BaseModel):
     """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class RequestBody(Model):
+    """A body of a request. JSON has types: `"10"` is not taken for 10, nor `true` for 1."""
+
+    model_config = ConfigDict(strict=True)
 
 
 class ObjectOut(Model):
@@ -79,6 +99,31 @@ Moment = Annotated[datetime, BeforeValidator(_moment)]
 Xml = Annotated[str, BeforeValidator(as_text)]
 """XML as text, from bytes."""
 
+
+def _written_time(value: object) -> object:
+    """Returns a time as it is; raises ValueError for a number, of which nobody knows the unit."""
+    if not isinstance(value, str | datetime):
+        raise ValueError("a time is written as text, such as 2026-01-31T12:00:00Z")
+    return value
+
+
+TimeIn = Annotated[datetime, Field(strict=False), BeforeValidator(_written_time)]
+AwareTimeIn = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_written_time)]
+
+
+def _truth(value: object) -> object:
+    """Returns a value as it is; raises ValueError for a number that equals a truth value."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError("true is due here")
+    return value
+
+
+TrueIn = Annotated[Literal[True], BeforeValidator(_truth)]
+OverflowIn = Annotated[OverflowPolicy, Field(strict=False)]
+ScopeIn = Annotated[Scope, Field(strict=False)]
+LocationIn = Annotated[tuple[float, float], Field(strict=False)]
+"""A position on the map of an overlay."""
+
 OptionalText = Annotated[str | None, BeforeValidator(lambda value: value or None)]
 """A text, null if it is empty."""
 
@@ -96,9 +141,35 @@ BrokerDialect = Annotated[Dialect, AfterValidator(_dialect)]
 """A dialect of queries that this broker accepts."""
 
 Namespaces = dict[Text, Text]
-ParameterValueIn = StrictBool | StrictInt | StrictFloat | Text
-ParamsIn = dict[Text, ParameterValueIn | list[ParameterValueIn]]
 """Prefix to namespace."""
+
+_SCALARS: Final = frozenset({bool, int, float, str})
+
+
+def _params(value: object) -> object:
+    """Returns the values of parameters; raises ValueError for what no parameter can be.
+
+    Lists have up to a hundred thousand values: these are looked at together.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("an object is due here, of values by name")
+    for name, item in value.items():
+        values = item if isinstance(item, list) else [item]
+        if not _SCALARS.issuperset(map(type, values)):
+            raise ValueError(f"{name[:100]}: a value is a text, a number, true, false, or a list of these")
+        texts = [name, *(one for one in values if type(one) is str)]
+        if half_pair("".join(texts)) is not None:
+            raise ValueError(f"{name[:100]!a}: {NO_CHARACTER}")
+        if not all(math.isfinite(one) for one in values if type(one) is float):
+            raise ValueError(f"{name[:100]}: a number must be finite")
+    return value
+
+
+_ValueIn = bool | int | float | str
+ParamsIn = Annotated[
+    dict[str, Any], PlainValidator(_params, json_schema_input_type=dict[str, _ValueIn | list[_ValueIn]])
+]
+"""The values of parameters, by name."""
 
 NUMBER_MAX: Final = 1 << 62
 """Largest number of a stored object."""
@@ -117,11 +188,27 @@ def _delivery_id_text(value: str) -> str:
     return value
 
 
+def receipt(text: str) -> Receipt:
+    """Returns a receipt of a worker, or an id alone; raises ValueError if the text is neither."""
+    result = Receipt.parse(text)
+    if max(result.id) > NUMBER_MAX or (result.attempt or 0) > NUMBER_MAX:
+        raise ValueError(f"{text!r} is no receipt: its numbers are too large")
+    return result
+
+
+def _receipt_text(value: str) -> str:
+    receipt(value)
+    return value
+
+
 IDS_MAX: Final = 10_000
-"""Deliveries that one request names one by one."""
+"""The most deliveries that one request may name."""
 
 DeliveryIdText = Annotated[str, StringConstraints(max_length=41), AfterValidator(_delivery_id_text)]
 """An id of a delivery, such as ``1234-56``."""
+
+ReceiptText = Annotated[str, StringConstraints(max_length=62), AfterValidator(_receipt_text)]
+"""An id of a delivery, such as ``1234-56``, or a receipt of a worker, such as ``1234-56-2``."""
 
 
 class CountOut(Model):
@@ -141,12 +228,12 @@ class ProblemOut(BaseModel):
     request_id: str | None = None
 
 
-class Start(Model):
+class Start(RequestBody):
     """The message with which a subscription begins; one of these fields."""
 
     seq: int | None = Field(default=None, ge=0, le=1 << 62, description="With the message of this sequence number.")
     after: int | None = Field(default=None, ge=0, le=1 << 62, description="Right after this cursor.")
-    time: datetime | None = Field(default=None, description="With the first message received at or after this time.")
+    time: TimeIn | None = Field(default=None, description="With the first message received at or after this time.")
     message: Name | None = Field(default=None, description="With the message of this id.")
 
     @model_validator(mode="after")
@@ -161,12 +248,14 @@ class SeekIn(Start):
     """The message with which a subscription begins anew; one of these fields."""
 
     delivery: DeliveryIdText | None = Field(default=None, description="With this delivery.")
-    now: Literal[True] | None = Field(default=None, description="With the next message; nothing pending is delivered.")
+    now: TrueIn | None = Field(default=None, description="With the next message; nothing pending is delivered.")
 
 
 def _as_numbers(values: Any) -> Any:
     """Returns the fields of a query, with the dialect that reads numbers as they say."""
-    if not isinstance(values, dict) or values.get("numbers") is None:
+    if not isinstance(values, dict) or not isinstance(values.get("numbers"), str):
+        return values
+    if not isinstance(values.get("dialect"), str | None):
         return values
     dialect = values.get("dialect")
     try:
@@ -184,7 +273,7 @@ NumbersIn = Annotated[
 ]
 
 
-class QueryIn(Model):
+class QueryIn(RequestBody):
     """A query."""
 
     _read_numbers = model_validator(mode="before")(_as_numbers)
@@ -206,6 +295,26 @@ class QueryIn(Model):
     numbers: NumbersIn = None
 
 
+def _checked_when(when: dict[str, Any] | None) -> dict[str, Any] | None:
+    if when is not None:
+        read_window(when)
+    return when
+
+
+WhenIn = Annotated[
+    dict[str, Any] | None,
+    AfterValidator(_checked_when),
+    Field(examples=[{"at_least": 3, "within": "10 min", "by": "string(//area)"}]),
+]
+
+_WHEN: Final = (
+    "When it is told: one of `at_least` (a number) with `within`; `sequence` (a condition that the second message "
+    "meets) with `within`; `absence`, `throttle` or `digest` (a time); `changed` (an expression). Beside it `by`, an "
+    "expression whose value messages are grouped by, and `at` with `lateness`, where messages say when they happened. "
+    "By default it is told of each message as it comes."
+)
+
+
 class ReplacementIn(QueryIn):
     """A subscription under an existing key."""
 
@@ -214,12 +323,18 @@ class ReplacementIn(QueryIn):
         description="The owner of the queue that its deliveries join; by default it has its own, under its key.",
     )
     delivery: AnySettings = Field(default_factory=PullSettings)
-    overflow: OverflowPolicy = Field(
+    overflow: OverflowIn = Field(
         default=OverflowPolicy.SUSPEND,
         description="What happens when more than `pending_max` deliveries wait for its subscriber: `suspend` it until "
         "half of them are done, and then deliver what it missed too; `drop_oldest` ones; `dead_letter` the oldest "
         "ones; `refuse` the publishers of messages that it matches.",
     )
+    follow: bool | None = Field(
+        default=None,
+        description="Whether it gets the updates and the end of messages that it got though these do not match; by "
+        "default as the profile of their source says.",
+    )
+    when: WhenIn = Field(default=None, description=_WHEN)
     from_: Start | None = Field(
         default=None, alias="from", description="The stored message with which it begins; by default the next message."
     )
@@ -231,7 +346,7 @@ class SubscriptionIn(ReplacementIn):
     key: Name = Field(description="Your own identifier of it.", examples=["flood-desk"])
 
 
-class SubscriptionPatch(Model):
+class SubscriptionPatch(RequestBody):
     """The changes of a subscription."""
 
     _read_numbers = model_validator(mode="before")(_as_numbers)
@@ -242,7 +357,9 @@ class SubscriptionPatch(Model):
     params: ParamsIn | None = None
     numbers: NumbersIn = None
     delivery: AnySettings | None = None
-    overflow: OverflowPolicy | None = None
+    overflow: OverflowIn | None = None
+    follow: bool | None = None
+    when: WhenIn = None
     state: Literal["active", "paused"] | None = None
 
 
@@ -279,6 +396,13 @@ class SubscriptionOut(Model):
     created: Moment
     replay: ReplayOut | None = Field(description="The progress of a replay, while it runs.")
     overflow: OverflowPolicy = Field(description="What happens when too much waits for its subscriber.")
+    follow: bool | None = Field(
+        description="Whether it gets the updates and the end of what it got though these do not match; null: as the "
+        "profile of their source says."
+    )
+    when: dict[str, Any] | None = Field(
+        description="When it is told, beside what it is told of; null: of each message as it comes."
+    )
     missed_from: int | None = Field(
         description="The first message that it misses while it is suspended since too much waits; it gets them later."
     )
@@ -287,6 +411,7 @@ class SubscriptionOut(Model):
         description="Deliveries that wait for its subscriber; only in the response about one subscription.",
     )
     warnings: list[str] = Field(default_factory=list, description="What looks wrong with the query, when it is new.")
+    etag: str = Field(description="Its entity tag, for `If-Match`.")
 
     @classmethod
     def of(
@@ -301,8 +426,37 @@ class SubscriptionOut(Model):
             signed=subscription.delivery.secret is not None,
             **subscription.delivery.options,
         )
-        more = {"delivery": delivery, "replay": replay, "pending": pending, "warnings": list(warnings)}
-        return cls.model_validate(_shared(cls, subscription) | more)
+        when = None if subscription.window is None else subscription.window.as_mapping()
+        more = {"delivery": delivery, "replay": replay, "when": when, "pending": pending, "warnings": list(warnings)}
+        tag = tag_of_subscription(subscription)
+        return cls.model_validate(_shared(cls, subscription) | more | {"etag": tag})
+
+
+class WindowStateOut(Model):
+    """The state of one key of a window."""
+
+    key: str = Field(description="The value of `by`; empty without it.")
+    state: str = Field(description="In words, such as `2 of 3 since 2026-12-01T10:02:00Z`.")
+    due: Moment = Field(description="When something is to be told, or what is known is forgotten, if nothing comes.")
+
+
+class WindowOut(Model):
+    """The state of the window of a subscription."""
+
+    when: dict[str, Any]
+    keys: list[WindowStateOut]
+    next: str | None = Field(description="As `after` it gives the next page; null on the last one.")
+
+    @classmethod
+    def of(cls, window: Window, states: Sequence[StoredWindow], *, following: str | None) -> Self:
+        """Returns it as the API shows it."""
+        keys = [
+            WindowStateOut.model_validate(
+                {"key": one.window_key, "state": status_text(window, one.state), "due": one.state.due}
+            )
+            for one in states
+        ]
+        return cls(when=window.as_mapping(), keys=keys, next=following)
 
 
 class SubscriptionsOut(Model):
@@ -343,7 +497,7 @@ class CheckOut(Model):
     caret: str | None = Field(default=None, description="The place of the error, as two lines of text.")
 
 
-class ExplainIn(Model):
+class ExplainIn(RequestBody):
     """A request to explain queries on a message."""
 
     _read_numbers = model_validator(mode="before")(_as_numbers)
@@ -399,6 +553,17 @@ class AcceptedOut(Model):
     seq: int = Field(description="Its sequence number.")
     id: str = Field(description="Its id: the publisher's, or one that the broker assigned.")
     matches: int = Field(description="The number of subscriptions that it matched.")
+    invalid: str | None = Field(
+        default=None, description="What the DTD of its source does not allow in it; left out if there is nothing."
+    )
+    effect: Effect | None = Field(
+        default=None,
+        description="What it turned out to be, by the profile of its source; left out without one. A `duplicate` by "
+        "its content, and what is `superseded` by a message that came before it, goes to nobody who has the matter.",
+    )
+    trouble: str | None = Field(
+        default=None, description="What the profile of its source could not read of it; left out if there is nothing."
+    )
 
 
 class RejectedInBatch(Model):
@@ -485,13 +650,39 @@ class RejectedListOut(Model):
     next: int | None = Field(description="As `before` it gives the next page; null on the last one.")
 
 
+class WindowNoteOut(Model):
+    """The messages that a window tells of."""
+
+    kind: WindowKind
+    key: str = Field(description="The value of `by`.")
+    messages: list[int] = Field(description="Their sequence numbers, in order of time.")
+    old: str | None = Field(default=None, description="Only of `changed`: the value before.")
+    new: str | None = Field(default=None, description="Only of `changed`: the value now.")
+
+
 class EnvelopeOut(Model):
     """A delivery."""
 
     id: str = Field(description="The id for acknowledgement, and to recognise a delivery that comes twice.")
     key: str = Field(description="Of the subscription.")
     redelivered: bool = Field(description="Whether it may have been delivered before.")
+    attempt: int | None = Field(
+        default=None, description="Only from a shared queue: how often it was handed out, this time included."
+    )
+    receipt: str | None = Field(
+        default=None,
+        description="Only from a shared queue: names the delivery in this attempt, for `ack`, `nack` and `extend`.",
+    )
     rewritten: bool = Field(description="Whether `xml` is the result of a query that rewrites.")
+    relation: Relation | None = Field(
+        default=None,
+        description="Only if its source has a profile: what it is beside what the subscription got before. `entered`: "
+        "the first of its matter; `updated`: in place of that; `left`: in place of that, and it no longer matches; "
+        "`cancelled`, `expired`: that is over.",
+    )
+    window: WindowNoteOut | None = Field(
+        default=None, description="Only if the subscription has a window: of which messages this delivery tells."
+    )
     seq: int
     message: str = Field(description="The id of the message.")
     source: str
@@ -505,14 +696,14 @@ class EnvelopesOut(Model):
     deliveries: list[EnvelopeOut]
 
 
-class AckIn(Model):
+class AckIn(RequestBody):
     """Deliveries that are processed."""
 
     subscriber: Name
-    ids: Annotated[list[DeliveryIdText], FailFast()] = Field(
-        default_factory=list, max_length=IDS_MAX, description="Single deliveries, or"
+    ids: Annotated[list[ReceiptText], FailFast()] = Field(
+        default_factory=list, max_length=IDS_MAX, description="Single deliveries, by id or receipt; or"
     )
-    up_to: DeliveryIdText | None = Field(default=None, description="all up to this one.")
+    up_to: DeliveryIdText | None = Field(default=None, description="all up to this one, of an ordered queue.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -521,15 +712,41 @@ class AckIn(Model):
         return self
 
 
-class NackIn(Model):
+class NackIn(RequestBody):
     """Deliveries that were pulled and are released."""
 
     subscriber: Name
-    ids: Annotated[list[DeliveryIdText], FailFast()] = Field(min_length=1, max_length=IDS_MAX)
+    ids: Annotated[list[ReceiptText], FailFast()] = Field(
+        min_length=1,
+        max_length=IDS_MAX,
+        description="Their ids; for a shared queue rather their receipts, which are of no effect once another worker "
+        "has the delivery.",
+    )
     delay: float = Field(default=0.0, ge=0, le=86_400, description="Seconds before they are handed out again.")
+    reason: Annotated[Text, StringConstraints(max_length=1_000), AfterValidator(check_kept)] | None = Field(
+        default=None,
+        description="What went wrong: the reason of the dead letter, if this was the last attempt in a shared queue.",
+    )
 
 
-class TicketIn(Model):
+class ExtendIn(RequestBody):
+    """Deliveries of a shared queue on which a worker is still at work."""
+
+    subscriber: Name
+    ids: Annotated[list[ReceiptText], FailFast()] = Field(
+        min_length=1, max_length=IDS_MAX, description="Their receipts, or their ids."
+    )
+    seconds: float = Field(gt=0, le=86_400, description="Their leases end in so many seconds from now.")
+
+
+class ExtendedOut(Model):
+    """The leases that go on, and those that were over."""
+
+    extended: int = Field(description="The number of leases that go on.")
+    lost: list[str] = Field(description="Those of the receipts whose lease was over: another worker may have it.")
+
+
+class TicketIn(RequestBody):
     """The subscriber of a ticket."""
 
     subscriber: Name
@@ -551,8 +768,13 @@ class ConsumerOut(Model):
     oldest: int | None = Field(description="Sequence number of the oldest message that waits; null if none was read.")
     oldest_pending_seconds: float | None = Field(description="Time since that was received.")
     in_flight: int = Field(description="Deliveries that are leased, delayed, or being sent.")
-    attempts: int = Field(description="Failed attempts to send the first one.")
-    next_retry: Moment | None = Field(description="When sending is tried again.")
+    queue: Literal["ordered", "shared"] = Field(description="Whether workers share its queue.")
+    attempts: int = Field(
+        description="Failed attempts to send the first one; of a shared queue the most attempts at one delivery."
+    )
+    next_retry: Moment | None = Field(
+        description="When sending is tried again, or the next delayed delivery of a shared queue is handed out."
+    )
     readers: int = Field(description="Its open streams and waiting pulls.")
     connected_since: Moment | None = Field(description="Since when it has always had one; null without one.")
 
@@ -564,7 +786,7 @@ class ConsumersOut(Model):
     next: str | None = Field(description="As `after` it gives the next page; null on the last one.")
 
 
-class SkipIn(Model):
+class SkipIn(RequestBody):
     """The number of pending deliveries to take out of the way."""
 
     count: int = Field(default=1, ge=1, le=10_000)
@@ -591,7 +813,7 @@ class DeadLettersOut(Model):
     next: int | None = Field(description="As `before` it gives the next page; null on the last one.")
 
 
-class DeadLettersIn(Model):
+class DeadLettersIn(RequestBody):
     """A choice of dead letters."""
 
     dead_letters: list[Annotated[int, Field(ge=0, le=1 << 62)]] = Field(min_length=1, max_length=10_000)
@@ -604,7 +826,51 @@ MediaRange = Annotated[
 HostPattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:*-]{1,253}$", to_lower=True)]
 
 
-class SourceIn(Model):
+class LookupIn(RequestBody):
+    """A look-up: what is added from a table to the messages of a source."""
+
+    table: Name = Field(description="The name of a table of yours: see `PUT /tables/{name}`.")
+    key: Text = Field(
+        min_length=1,
+        max_length=10_000,
+        description="An expression in XPath: each value that it selects in a message is looked up, without the spaces "
+        "around it.",
+        examples=["//geocode[valueName = 'SAME']/value"],
+    )
+    element: Text = Field(
+        max_length=200, description="The name of the element that is added for each row.", examples=["county"]
+    )
+    namespace: Text = Field(default="", max_length=1_000, description="The namespace of it and of what is in it.")
+    columns: dict[Text, Text] = Field(
+        default_factory=dict,
+        max_length=COLUMNS_MAX,
+        description="The columns that are wanted, each with the name of its element; by default all of them.",
+    )
+    at: Text = Field(
+        default="/*",
+        min_length=1,
+        max_length=10_000,
+        description="A path to the element at whose end they are added, the first it selects; by default the root.",
+    )
+    namespaces: Namespaces = Field(default_factory=dict, description="Prefix to namespace, for `key` and `at`.")
+    missing: Missing = Field(
+        default="pass",
+        description="What is done with a message that has no key, or one without a row: it is taken with what was "
+        "found (`pass`), or rejected (`reject`).",
+    )
+
+    @model_validator(mode="after")
+    def _has_names(self) -> Self:
+        try:
+            check_element(self.element, "element")
+            for column, name in self.columns.items():
+                check_element(name, f"columns: {column[:60]!r}")
+        except Invalid as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
+class SourceIn(RequestBody):
     """The settings of a source."""
 
     kind: Literal["push", "rss", "atom", "http-folder"] = Field(
@@ -614,7 +880,12 @@ class SourceIn(Model):
     interval: float = Field(default=300.0, ge=1, le=86_400 * 31, description="Seconds between polls.")
     dtd: Text | None = Field(
         default=None,
-        description="The text of a DTD that its messages are said to follow. It is stored with the source.",
+        description="The text of a DTD that its messages follow; see `validation`.",
+    )
+    xsd: Text | None = Field(
+        default=None,
+        max_length=1 << 20,
+        description="The text of a schema in XML Schema that its messages follow, in one document; see `validation`.",
     )
     paused: bool = False
     updates: UpdateMode = Field(
@@ -636,10 +907,39 @@ class SourceIn(Model):
         "or `*` for all that are not private.",
     )
 
+    doctype: DoctypePolicy = Field(
+        default="strip",
+        description="What is done with a DOCTYPE in its messages. `strip`: subscribers get the message without it, "
+        "with its entities expanded; `allow`: they get it as it was sent; `refuse`: the message is rejected.",
+    )
+    validation: ValidationMode = Field(
+        default="off",
+        description="What is done with messages that `dtd` or `xsd` does not allow: nothing (`off`), the publisher is "
+        "told and they are taken (`annotate`), or they are rejected (`reject`).",
+    )
+
+    profile: str | dict[str, Any] | None = Field(
+        default=None,
+        description="How its messages say what they update or cancel: `cap`, `atom`, `rss`, `newsml-g2`, `nitf`, "
+        "`siri-sx`, or an object with the parts of a profile. Sources whose profiles have one name share what they "
+        "know.",
+        examples=["cap"],
+    )
+
+    lookups: list[LookupIn] = Field(
+        default_factory=list,
+        max_length=LOOKUPS_MAX,
+        description="What is looked up in tables and added to its messages before they are matched.",
+    )
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if (self.kind == "push") != (self.url is None):
             raise ValueError("a source that is polled needs a url, one that pushes has none")
+        if self.validation != "off" and self.dtd is None and self.xsd is None:
+            raise ValueError("validation needs a dtd or an xsd")
+        if self.lookups and self.doctype == "allow":
+            raise ValueError("lookups change messages, so these have no DOCTYPE: doctype must be strip or refuse")
         if self.kind not in ("rss", "atom") and (self.updates != "ignore" or self.follow or self.follow_hosts):
             raise ValueError("updates, follow and follow_hosts are settings of feeds: of the kinds rss and atom")
         return self
@@ -688,6 +988,7 @@ class SourceOut(SourceIn):
     last_error: str | None
     failures: int
     warnings: list[str] = Field(description="What is wrong with the feed as it was read last.")
+    etag: str = Field(description="Its entity tag, for `If-Match`.")
     last_report: PollOut | None = Field(description="What the last poll took, updated, skipped and refused.")
 
     @classmethod
@@ -696,14 +997,92 @@ class SourceOut(SourceIn):
         at = source.state.get("last_poll")
         error = source.state.get("last_error")
         reports = source.state.get("reports")
-        lists = {"follow": list(source.follow), "follow_hosts": list(source.follow_hosts)}
+        lists: dict[str, Any] = {"follow": list(source.follow), "follow_hosts": list(source.follow_hosts)}
+        if source.profile is not None and source.profile not in BUILTIN:
+            lists["profile"] = json.loads(source.profile)
+        lists["lookups"] = [LookupIn.model_construct(**one) for one in source.lookups]
         return cls.model_construct(
             **_shared(cls, source) | lists,
+            etag=tag_of_source(source),
             last_poll=None if at is None else _moment(float(at)),
             last_error=None if error is None else str(error),
             failures=int(source.state.get("failures", 0)),
             warnings=list(source.state.get("warnings") or ()),
             last_report=PollOut.model_validate(reports[0]) if reports else None,
+        )
+
+
+class TableOut(Model):
+    """A look-up table."""
+
+    name: str
+    version: int = Field(description="Grows with each table that is stored.")
+    updated: Moment
+    key: str = Field(description="The column by which rows are found.")
+    columns: list[str]
+    rows: int = Field(description="The number of rows.")
+    bytes: int = Field(description="As it is stored.")
+    etag: str = Field(description="Its entity tag, for `If-Match`.")
+
+    @classmethod
+    def of(cls, table: TableSummary) -> Self:
+        """Returns a table as the API shows it."""
+        t = table
+        about = {"name": t.name, "version": t.version, "updated": t.updated, "key": t.key, "columns": list(t.columns)}
+        return cls.model_validate(about | {"rows": t.rows, "bytes": t.size, "etag": tag_of_table(t)})
+
+
+class TablesOut(Model):
+    """All look-up tables, by name."""
+
+    tables: list[TableOut]
+
+
+class ChainMemberOut(Model):
+    """A message of a matter."""
+
+    seq: int
+    identity: str = Field(description="Which message it is, as it says itself.")
+    version: str
+    effect: Effect = Field(description="What it turned out to be.")
+    at: Moment
+
+
+class RelationOut(Model):
+    """A delivery of a matter."""
+
+    seq: int
+    key: str
+    relation: Relation | None = Field(description="What it was to the subscription beside what it got before.")
+
+
+class LifecycleOut(Model):
+    """The life cycle of a matter: messages that update and cancel each other, and who got them."""
+
+    profile: str
+    state: ChainState
+    expires: Moment | None
+    messages: list[ChainMemberOut] = Field(description="In the order in which they came; the latest 200.")
+    deliveries: list[RelationOut]
+
+    @classmethod
+    def of_chain(cls, profile: str, chain: Chain[int], relations: Sequence[tuple[int, str, Relation | None]]) -> Self:
+        """Returns a chain with its deliveries as the API shows them."""
+        return cls(
+            profile=profile,
+            state=chain.state,
+            expires=None if chain.expires is None else _moment(chain.expires),
+            messages=[
+                ChainMemberOut(
+                    seq=int(one.handle),
+                    identity=one.identity,
+                    version=one.version,
+                    effect=one.effect,
+                    at=_moment(one.at),
+                )
+                for one in chain.members
+            ],
+            deliveries=[RelationOut(seq=seq, key=key, relation=relation) for seq, key, relation in relations],
         )
 
 
@@ -713,7 +1092,7 @@ class SourcesOut(Model):
     sources: list[SourceOut]
 
 
-class TenantIn(Model):
+class TenantIn(RequestBody):
     """A new tenant."""
 
     name: Name
@@ -725,7 +1104,7 @@ class TenantIn(Model):
         return self
 
 
-class LimitsIn(Model):
+class LimitsIn(RequestBody):
     """The limits of a tenant."""
 
     limits: dict[str, int]
@@ -777,12 +1156,45 @@ class TenantsOut(Model):
     tenants: list[TenantOut]
 
 
-class TokenIn(Model):
+_LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""Some times after this one, given with an offset, are beyond what can be shown in UTC."""
+
+
+class TokenIn(RequestBody):
     """A requested token."""
 
     name: Name = Field(description="Its purpose.")
-    scopes: list[Scope] = Field(min_length=1, max_length=3)
+    scopes: list[ScopeIn] = Field(min_length=1, max_length=3)
     tenant: Name | None = Field(default=None, description="The tenant, for operators; by default your own.")
+    expires: AwareTimeIn | None = Field(default=None, description="When it opens nothing any more.")
+    sources: list[Name] | None = Field(
+        default=None, min_length=1, max_length=1_000, description="The only sources that it may publish as."
+    )
+    subscribers: list[Name] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1_000,
+        description="The only subscribers whose deliveries it may receive and acknowledge; it may read nothing else.",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.expires is not None and self.expires <= datetime.now(UTC):
+            raise ValueError("expires: this time is over")
+        if self.expires is not None and self.expires > _LATEST:
+            raise ValueError("expires: this time is after the year 9998")
+        for names, scope in ((self.sources, Scope.PUBLISH), (self.subscribers, Scope.SUBSCRIBE)):
+            if names is not None and (scope not in self.scopes or Scope.ADMIN in self.scopes):
+                raise ValueError(f"only tokens with the scope {scope.value}, and without admin, can be narrowed so")
+        return self
+
+
+class RotationIn(RequestBody):
+    """A change of the secret of a token."""
+
+    keep_seconds: float = Field(
+        default=3_600.0, ge=0, le=90 * 86_400, description="Seconds in which the old secret is still accepted."
+    )
 
 
 class TokenOut(ObjectOut):
@@ -792,6 +1204,11 @@ class TokenOut(ObjectOut):
     name: str
     scopes: Annotated[list[Scope], BeforeValidator(sorted)]
     created: Moment
+    expires: Moment | None = Field(description="When it opens nothing any more.")
+    used: Moment | None = Field(description="When it was used last, to a minute or so.")
+    previous_until: Moment | None = Field(description="Until when the secret is accepted that it had before.")
+    sources: Annotated[list[str], BeforeValidator(sorted)] | None
+    subscribers: Annotated[list[str], BeforeValidator(sorted)] | None
 
 
 class NewTokenOut(TokenOut):
@@ -889,7 +1306,7 @@ class PeerOut(Model):
     identity: str
     label: str = Field(description="Its name and address.")
     url: str | None = Field(description="Its address for clients, if it publishes one.")
-    location: tuple[float, float] = Field(
+    location: LocationIn = Field(
         serialization_alias="place", description="Its position on the map that the brokers agree on."
     )
     holds_registry: bool = Field(description="Whether it holds the registry.")
@@ -1042,10 +1459,10 @@ class RouteOut(Model):
         return cls(root=route.root, number=route.number, passed=route.passed, links=links)
 
 
-class RegistrationIn(Model):
+class RegistrationIn(RequestBody):
     """A source to be registered."""
 
-    location: tuple[float, float] = Field(
+    location: LocationIn = Field(
         (0.0, 0.0),
         alias="place",
         description="Its position on the map of `overlay_place`: a broker near it becomes its root.",
@@ -1093,12 +1510,12 @@ class CatalogueOut(Model):
     sources: list[SourceEntryOut]
 
 
-class ProfileIn(Model):
+class ProfileIn(RequestBody):
     """The expected subscriptions of a subscriber, for which a broker is chosen."""
 
     query: str = Field(max_length=1 << 20)
     namespaces: dict[str, str] = Field(default_factory=dict)
-    location: tuple[float, float] = Field((0.0, 0.0), alias="place", description="The position of the subscriber.")
+    location: LocationIn = Field((0.0, 0.0), alias="place", description="The position of the subscriber.")
 
 
 class MovedOut(Model):

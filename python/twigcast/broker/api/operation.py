@@ -20,6 +20,7 @@ from starlette.responses import Response
 from twigcast.broker.api.context import Shared
 from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.broker import Broker
+from twigcast.broker.door import Door
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.metrics import Histogram, Metrics, metric_families
 from twigcast.broker.outbound import OutboundServices
@@ -31,9 +32,9 @@ _STORE_SECONDS: Final = 2.0
 
 
 @router.get("/health")
-async def health() -> dict[str, str]:
-    """Reports a living process."""
-    return {"status": "ok"}
+async def health(shared: Shared) -> dict[str, str]:
+    """Reports a living process, and of a pair of brokers whether it is the active one."""
+    return {"status": "ok", "role": "active"} if shared.settings.standby else {"status": "ok"}
 
 
 @router.get("/ready", response_model=dict[str, str], responses={503: {"model": dict[str, str]}})
@@ -71,6 +72,9 @@ _COUNTERS: Final = {
     "messages_duplicate": ("duplicates", "Messages that had been stored before."),
     "messages_id_reused": ("ids_reused", "Messages refused since their id was used for another body."),
     "messages_rejected": ("rejected", "Messages stored as rejected."),
+    "messages_invalid": ("invalid", "Messages stored although the DTD or schema of their source does not allow them."),
+    "lookup_rows_added": ("rows_added", "Rows of look-up tables that messages were enriched with."),
+    "lookup_rows_missed": ("rows_missed", "Values of messages for which a look-up table had no row."),
     "messages_refused": ("refused", "Messages refused because too many were waiting."),
     "messages_expired": ("expired", "Messages removed by age or size."),
     "deliveries": ("deliveries", "Deliveries stored."),
@@ -80,6 +84,11 @@ _COUNTERS: Final = {
     "deliveries_returned": ("released", "Deliveries released."),
     "deliveries_acknowledged": ("acknowledged", "Deliveries acknowledged one by one."),
     "acknowledgement_marks": ("marks", "Acknowledgements of all deliveries up to a message."),
+    "leases_ended": ("leases_ended", "Leases of workers that ended without an acknowledgement."),
+    "deliveries_attempts_used_up": (
+        "attempts_used_up",
+        "Deliveries that became dead letters after the last attempt of workers.",
+    ),
     "evaluations_failed": ("undecided", "Subscriptions undecided on a message."),
     "subscriptions_suspended": ("suspended", "Subscriptions suspended."),
     "subscriptions_resumed": ("resumed", "Subscriptions resumed after too much had waited for their subscriber."),
@@ -89,6 +98,16 @@ _COUNTERS: Final = {
         "Deliveries that became dead letters since too much waited for their subscriber.",
     ),
     "messages_refused_full": ("overflow_refused", "Messages refused since too much waited for a subscriber."),
+    "window_messages_late": ("window_late", "Messages that came too late to count for the window of a subscription."),
+    "window_documents": ("window_documents", "Digests and notes of absence that the broker has written."),
+    "messages_repeated": ("repeated_content", "Messages that the profile of their source knows to be repeated."),
+    "messages_overtaken": ("overtaken", "Messages that later ones had updated or cancelled before they came."),
+    "deliveries_withdrawn": ("withdrawn", "Deliveries that a later message called off while they waited."),
+    "deliveries_expired": (
+        "expired_withdrawn",
+        "Deliveries withdrawn while they waited, as their message has expired.",
+    ),
+    "chains_forgotten": ("chains_forgotten", "Matters of which nothing is known any more, as they are old."),
     "streams_fallen_behind": ("fallen_behind", "Times that a stream had to go back to the store."),
     "commits": ("commits", "Commits of the store."),
     "vacuums": ("vacuums", "Times that unused space of the store was returned to the system."),
@@ -184,6 +203,34 @@ class OutboundCollector:
         yield from metric_families(GaugeMetricFamily, _PREFIX, gauges)
 
 
+class DoorCollector:
+    """A collector that reads the counters of the door."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields all metrics as they are now."""
+        door = self._door
+        gauges = (
+            (
+                "connections",
+                "Open connections of clients, without WebSockets.",
+                len(door.open_connections()),
+            ),
+            ("connections_limit", "Connections that there may be.", door.limits.connections_max),
+            ("connections_in_reserve", "Connections in which only operators are served.", len(door.reserve)),
+        )
+        yield from metric_families(GaugeMetricFamily, _PREFIX, gauges)
+        counters = (("connections_refused", "Connections refused since there were too many.", door.refused),)
+        yield from metric_families(CounterMetricFamily, _PREFIX, counters)
+        text = "Connections ended since a part was not sent, or a response not read, in time."
+        ended = CounterMetricFamily(_PREFIX + "connections_timed_out", text, labels=["part"])
+        for reason, count in door.ended.items():
+            ended.add_metric([reason.value], count)
+        yield ended
+
+
 _TENANTS_MAX: Final = 200
 """Tenants with series of their own; the others, which are less far behind, share one."""
 
@@ -219,6 +266,11 @@ class LagCollector:
         gauges = (
             ("consumers_connected", "Subscribers with an open stream or a waiting pull.", broker.connected()),
             ("deliveries_in_flight", "Deliveries that are leased, or released with a delay.", broker.in_flight()),
+            (
+                "delivery_attempts_max",
+                "Attempts of workers at one delivery that is not done, the most.",
+                broker.most_attempts(),
+            ),
             (
                 "consumer_lag_age_seconds",
                 "Seconds by which these metrics may be behind.",

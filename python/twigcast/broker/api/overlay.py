@@ -23,13 +23,12 @@ from twigcast.broker.api.models import (
 )
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import UnknownObject
-from twigcast.overlay.onyx.content.routing_query import routing_query
-from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.registry.description import Description
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.registration_service import RegistrationService
     from twigcast.broker.overlay.service import Overlay
+    from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 
 router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
 
@@ -153,6 +152,9 @@ def _entry(registering: RegistrationService, name: str, source: SourceEntry, *, 
 
 
 async def _routing_query(body: ProfileIn, scope: str) -> RoutingQuery:
+    # A broker without an overlay starts sooner without it.
+    from twigcast.overlay.onyx.content.routing_query import routing_query
+
     return await asyncio.to_thread(routing_query, body.query, body.namespaces, "xpath", scope)
 
 

@@ -15,7 +15,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from twigcast.broker.errors import BrokerError, IdReused, LimitReached, TooMany, UnknownDelivery
+from twigcast.broker.errors import (
+    BrokerError,
+    IdReused,
+    LimitReached,
+    PreconditionFailed,
+    Standby,
+    TooMany,
+    UnknownDelivery,
+    UrlRefused,
+)
 from twigcast.broker.logs import request_id
 from twigcast.errors import (
     DuplicateKey,
@@ -26,6 +35,7 @@ from twigcast.errors import (
     SubscriptionError,
     TwigcastError,
     UnknownKey,
+    WindowError,
     caret,
 )
 
@@ -36,6 +46,9 @@ TYPE_PREFIX: Final = "urn:twigcast:problem:"
 _log = logging.getLogger("twigcast.api")
 
 _CODES: Final = {404: "not-found", 405: "method-not-allowed", 401: "unauthorized", 403: "forbidden", 413: "too-large"}
+WITH_EFFECT: Final = frozenset({"/deliveries", "/deliveries/stream"})
+"""Paths that GET takes something from: a pull leases deliveries, a stream does not end."""
+
 _INVALID: Final = 422
 _PATH_SHOWN_MAX: Final = 200
 _MISTAKES_SHOWN: Final = 100
@@ -112,7 +125,7 @@ def _status(error: TwigcastError) -> int:
         return 404
     if isinstance(error, DuplicateKey):
         return 409
-    return _INVALID if isinstance(error, SubscriptionError) else 500
+    return _INVALID if isinstance(error, SubscriptionError | WindowError) else 500
 
 
 def _details(error: BrokerError) -> dict[str, Any]:
@@ -120,6 +133,10 @@ def _details(error: BrokerError) -> dict[str, Any]:
         return {"newest": error.newest}
     if isinstance(error, IdReused):
         return {"seq": error.seq, "id": error.message_id}
+    if isinstance(error, Standby):
+        return {"active": error.active}
+    if isinstance(error, PreconditionFailed):
+        return {} if error.etag is None else {"etag": error.etag}
     return _limit(error)
 
 
@@ -139,7 +156,10 @@ def _headers(error: BrokerError) -> dict[str, str]:
     return {}
 
 
-async def _on_expected_error(_: Request, error: Exception) -> Response:
+async def _on_expected_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, UrlRefused) and error.address and getattr(request.state, "is_operator", False):
+        status, code, detail, more, headers = _described(error)
+        return response(status, code, detail, more | {"address": error.address}, headers)
     return answer_to_error(error)
 
 
@@ -178,6 +198,8 @@ def _allowed(request: Request) -> list[str]:
         pattern = "[^/]+".join(map(re.escape, _PARAMETER.split(template)))
         if re.fullmatch(pattern, request.scope["path"]):
             results.update(method.upper() for method in methods)
+            if "get" in methods and request.scope["path"] not in WITH_EFFECT:
+                results.add("HEAD")
     return sorted(results)
 
 

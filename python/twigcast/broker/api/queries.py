@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -16,11 +17,13 @@ from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, Expl
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import UnknownObject
+from twigcast.broker.hub.source_schemas import SourceSchemas
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.stored_places import explain_stored
+from twigcast.broker.stored_positions import explain_stored
 from twigcast.errors import QueryError, QueryLimitExceeded, caret
 from twigcast.explanation import explain as explain_query
 from twigcast.limits import Limits
+from twigcast.query_check import QueryReport
 from twigcast.query_check import check as check_query
 from twigcast.reading.text import as_bytes
 from twigcast.registration import Dialect, Params
@@ -44,7 +47,7 @@ async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOu
     if len(body.query.encode()) > limit:
         return _refused(QueryLimitExceeded("query_bytes_max", limit, "the query is too long", body.query))
     try:
-        work = partial(check_query, body.query, namespaces=body.namespaces, dialect=body.dialect, params=body.params)
+        work = partial(_report, shared.broker.source_schemas, principal.tenant_id, body)
         report = await shared.broker.questions.run(principal.tenant_id, work)
     except QueryError as error:
         return _refused(error)
@@ -57,6 +60,13 @@ async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOu
         cost=report.cost,
         warnings=list(report.warnings),
     )
+
+
+def _report(schemas: SourceSchemas, tenant_id: int, body: QueryIn) -> QueryReport:
+    """Returns the report on a query, with what the DTDs of the tenant's sources say of it. Blocks."""
+    report = check_query(body.query, namespaces=body.namespaces, dialect=body.dialect, params=body.params)
+    by_schema = schemas.warning(tenant_id, body.query, body.namespaces, body.dialect, body.params)
+    return report if by_schema is None else replace(report, warnings=(*report.warnings, by_schema))
 
 
 def _refused(error: QueryError) -> CheckOut:
@@ -150,4 +160,5 @@ async def _queries(shared: ApiContext, principal: Principal, body: ExplainIn) ->
             raise UnknownObject(f"there is no subscriber {body.subscriber!r}")
     page = subscriptions[:_EXPLAINED_MAX]
     following = page[-1].key if len(subscriptions) > len(page) else None
-    return [(item.key, (item.query, dict(item.namespaces), item.dialect, item.params)) for item in page], following
+    asked: list[_Asked] = [(s.key, (s.query, dict(s.namespaces), s.dialect, s.query_params)) for s in page]
+    return asked, following

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
@@ -20,12 +22,12 @@ from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, context_of
-from twigcast.broker.api.deliveries import acknowledge_through, queue_of
+from twigcast.broker.api.deliveries import Visibility, acknowledge_through, queue_of
 from twigcast.broker.api.models import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.errors import BrokerError, Invalid, UnknownDelivery
-from twigcast.broker.model import QueuedDelivery, QueuePosition
-from twigcast.broker.model import Scope as TokenScope
+from twigcast.broker.model import QueuedDelivery, QueuePosition, QueueState
+from twigcast.broker.queues.live import Offer
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -54,6 +56,17 @@ AckMode = Annotated[
 ]
 After = Annotated[
     str | None, Query(max_length=41, description="Begins after this delivery, without acknowledging earlier ones.")
+]
+IN_FLIGHT: Final = 100
+"""Deliveries of a shared queue that a stream has at a time, unless it asks for another number."""
+
+InFlight = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=10_000,
+        description=f"Of a shared queue: deliveries sent before some are acknowledged; by default {IN_FLIGHT}.",
+    ),
 ]
 Ticket = Annotated[str | None, Query(max_length=100, description="Instead of a token: see `POST /deliveries/tickets`.")]
 
@@ -84,6 +97,8 @@ async def stream(
     after: After = None,
     ack: AckMode = "explicit",
     bodies: Annotated[bool, Query(description="Whether to include messages that were not rewritten.")] = True,
+    in_flight: InFlight = None,
+    visibility: Visibility = None,
     ticket: Ticket = None,
 ) -> Response:
     """Streams the deliveries of a subscriber as Server-Sent Events: pending ones, then new ones.
@@ -91,12 +106,56 @@ async def stream(
     Each event has the id of the delivery as its `id`, the type `delivery`, and the delivery as JSON on one line.
     Processed deliveries are acknowledged by `POST /deliveries/ack`, or up to the `Last-Event-ID` of a client that
     connects again.
+
+    Each stream of a shared queue is a worker: it gets deliveries that no other worker has, leased for `visibility`
+    seconds, and acknowledges them by their receipts. There is no position, so `Last-Event-ID` counts for nothing.
     """
     principal = await admit(request, subscriber, ticket)
     queue = await queue_of(shared, principal, subscriber)
-    position, restarts = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
-    automatic = ack == "auto"
-    return EventStream(shared, principal, queue.id, position, automatic=automatic, bodies=bodies, restarts=restarts)
+    source = source_of(shared, queue, in_flight, visibility, after)
+    restarts = False
+    if queue.sharing is None:
+        source.position, restarts = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
+    source.is_automatic = ack == "auto"
+    return EventStream(shared, principal, source, bodies=bodies, restarts=restarts)
+
+
+@dataclass(slots=True)
+class DeliverySource:
+    """A queue from which a stream gets its deliveries, with what happens when they are handed over."""
+
+    shared: ApiContext
+    queue: QueueState
+    in_flight: int = IN_FLIGHT
+    visibility: float | None = None
+    position: QueuePosition | None = None
+    is_automatic: bool = False
+    """Whether deliveries are acknowledged as soon as they are passed to the connection."""
+
+    def groups(self, offer: Offer | None = None) -> AsyncGenerator[list[QueuedDelivery], None]:
+        """Yields deliveries in groups; an empty one where the queue begins anew."""
+        broker, queue = self.shared.broker, self.queue
+        if queue.sharing is not None:
+            return broker.work(queue.id, queue.sharing, in_flight_max=self.in_flight, seconds=self.visibility)
+        return broker.read_queue(queue.id, self.position, offer=offer)
+
+    async def handed_over(self, part: Sequence[QueuedDelivery], seeks: int) -> None:
+        """Acknowledges deliveries that were passed to the connection, if that is automatic."""
+        if self.is_automatic and self.queue.sharing is not None:
+            await self.shared.broker.acknowledge(self.queue.id, [delivery.id for delivery in part], seeks)
+        elif self.is_automatic:
+            self.shared.automatic_acks.handed_over(self.queue.id, part, seeks)
+
+
+def source_of(
+    shared: ApiContext, queue: QueueState, in_flight: int | None, visibility: float | None, after: str | None
+) -> DeliverySource:
+    """Returns where a stream gets its deliveries from; raises Invalid for settings that its queue does not have."""
+    if queue.sharing is None and (in_flight is not None or visibility is not None):
+        raise Invalid(f"in_flight and visibility are for shared queues, and that of {queue.subscriber!r} is ordered")
+    if queue.sharing is not None and after:
+        raise Invalid(f"after is for ordered queues, and that of {queue.subscriber!r} is shared")
+    return DeliverySource(shared, queue, in_flight or IN_FLIGHT, visibility)
 
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
@@ -105,7 +164,7 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
     if ticket is not None:
         return authenticator.admit_ticket(ticket, subscriber)
     principal = await authenticator.admit(connection.headers.get("authorization"))
-    principal.require(TokenScope.SUBSCRIBE)
+    principal.require_subscriber(subscriber)
     return principal
 
 
@@ -242,10 +301,8 @@ class EventStream(Response):
         self,
         shared: ApiContext,
         principal: Principal,
-        queue_id: int,
-        position: QueuePosition | None,
+        source: DeliverySource,
         *,
-        automatic: bool,
         bodies: bool,
         restarts: bool = False,
     ) -> None:
@@ -255,9 +312,8 @@ class EventStream(Response):
         self.idle = False
         self._shared = shared
         self._principal = principal
-        self._queue_id = queue_id
-        self._position = position
-        self._automatic = automatic
+        self._source = source
+        self._queue_id = source.queue.id
         self._bodies = bodies
         self._restarts = restarts
         self._pump: asyncio.Task[None] | None = None
@@ -288,13 +344,15 @@ class EventStream(Response):
 
     async def _deliver(self) -> None:
         connection = self._connection
-        async for group in self._shared.broker.read_queue(self._queue_id, self._position, offer=self._deliver_at_once):
-            seeks = self._shared.broker.seek_count(self._queue_id)
-            if not group:
-                await connection.send(_body(_RESTART))
-            for part in in_writes(group):
-                await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
-                self._handed_over(part, seeks)
+        async with aclosing(self._source.groups(self._deliver_at_once)) as groups:
+            async for group in groups:
+                seeks = self._shared.broker.seek_count(self._queue_id)
+                if not group:
+                    await connection.send(_body(_RESTART))
+                for part in in_writes(group):
+                    await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
+                    self._note(part)
+                    await self._source.handed_over(part, seeks)
 
     def _deliver_at_once(self, group: Sequence[QueuedDelivery]) -> bool:
         connection = self._connection
@@ -307,9 +365,12 @@ class EventStream(Response):
         return connection.error is None
 
     def _handed_over(self, part: Sequence[QueuedDelivery], seeks: int) -> None:
-        self.idle = False
-        if self._automatic:
+        self._note(part)
+        if self._source.is_automatic:
             self._shared.automatic_acks.handed_over(self._queue_id, part, seeks)
+
+    def _note(self, part: Sequence[QueuedDelivery]) -> None:
+        self.idle = False
         if tracing.is_on:
             tracing.handed_over(part, "stream")
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import replace as replace_fields
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
@@ -24,12 +27,22 @@ from twigcast.broker.api.models import (
     SubscriptionOut,
     SubscriptionPatch,
     SubscriptionsOut,
+    WindowOut,
     delivery_id,
 )
-from twigcast.broker.api.openapi import problem_responses
+from twigcast.broker.api.openapi import NOT_MODIFIED, problem_responses
+from twigcast.broker.api.preconditions import (
+    Conditions,
+    Preconditions,
+    answer_if_changed,
+    link_to_next,
+    tag_of_subscription,
+)
 from twigcast.broker.errors import Conflict, Invalid, UnknownDelivery, UnknownObject
+from twigcast.broker.hub.source_schemas import SourceSchemas
 from twigcast.broker.model import NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.query_check import check
+from twigcast.windows.declarations import Window, read_window
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
 
@@ -38,12 +51,15 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=pr
 async def subscribe(body: SubscriptionIn, principal: Subscriber, shared: Shared, response: Response) -> SubscriptionOut:
     """Adds a subscription. It counts from the next message on, or from where `from` says."""
     added = await add(shared, principal, body.key, body)
+    response.headers["ETag"] = tag_of_subscription(added)
     response.headers["Location"] = f"/subscriptions/{quote(added.key, safe='')}"
-    return SubscriptionOut.of(added, warnings=_warnings(added))
+    return SubscriptionOut.of(added, warnings=await _warnings(shared, added))
 
 
 @router.get("")
 async def list_subscriptions(
+    request: Request,
+    response: Response,
     principal: Subscriber,
     shared: Shared,
     after: Annotated[str | None, Query(max_length=512, description="The key after which the page begins.")] = None,
@@ -66,23 +82,52 @@ async def list_subscriptions(
             next=page[-1].key if len(results) > limit else None,
         )
 
-    return await asyncio.to_thread(find_all)
+    found = await asyncio.to_thread(find_all)
+    if found.next is not None:
+        link_to_next(request, response, [("after", found.next)])
+    return found
 
 
-@router.get("/{key}", responses=problem_responses(404))
-async def get_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
+@router.get("/{key}", response_model=SubscriptionOut, responses=problem_responses(400, 404, 412) | NOT_MODIFIED)
+async def get_subscription(
+    key: PathName, principal: Subscriber, shared: Shared, conditions: Conditions, response: Response
+) -> Any:
     """Returns a subscription, with the number of pending deliveries of its subscriber."""
     result = await find(shared, principal, key)
     pending = await asyncio.to_thread(shared.broker.store.pending_count, result.queue_id)
-    return SubscriptionOut.of(result, pending=pending)
+    tag = tag_of_subscription(result)
+    return answer_if_changed(conditions, tag, response, lambda: SubscriptionOut.of(result, pending=pending))
 
 
-@router.put("/{key}", responses=problem_responses(404, 409, 422, 429, 503, 507) | {201: {"model": SubscriptionOut}})
+@router.put(
+    "/{key}",
+    responses=problem_responses(400, 404, 409, 412, 422, 429, 503, 507) | {201: {"model": SubscriptionOut}},
+)
 async def put_subscription(
-    key: PathName, body: ReplacementIn, principal: Subscriber, shared: Shared, response: Response
+    key: PathName,
+    body: ReplacementIn,
+    principal: Subscriber,
+    shared: Shared,
+    conditions: Conditions,
+    response: Response,
 ) -> SubscriptionOut:
     """Replaces query and delivery of a subscription, from the next message on, or adds it."""
+    async with shared.locks.of(principal.tenant_id, "subscription", key):
+        stored = await _put(key, body, principal, shared, conditions, response)
+    response.headers["ETag"] = tag_of_subscription(stored)
+    return SubscriptionOut.of(stored, warnings=await _warnings(shared, stored))
+
+
+async def _put(
+    key: str,
+    body: ReplacementIn,
+    principal: Principal,
+    shared: ApiContext,
+    conditions: Preconditions,
+    response: Response,
+) -> StoredSubscription:
     existing = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
+    conditions.check(None if existing is None else tag_of_subscription(existing))
     if existing is None:
         response.status_code = 201
         stored = await add(shared, principal, key, body)
@@ -94,15 +139,30 @@ async def put_subscription(
         if body.subscriber not in (None, existing.subscriber):
             raise Conflict(f"subscriber: the subscription belongs to {existing.subscriber!r}; delete it first")
         stored = await replace(shared, existing, body)
-    return SubscriptionOut.of(stored, warnings=_warnings(stored))
+    return stored
 
 
-@router.patch("/{key}", responses=problem_responses(404, 409, 422, 503, 507))
+@router.patch("/{key}", responses=problem_responses(400, 404, 409, 412, 422, 503, 507))
 async def patch_subscription(
-    key: PathName, body: SubscriptionPatch, principal: Subscriber, shared: Shared
+    key: PathName,
+    body: SubscriptionPatch,
+    principal: Subscriber,
+    shared: Shared,
+    conditions: Conditions,
+    response: Response,
 ) -> SubscriptionOut:
     """Changes the fields in the body. A secret that is left out stays as it is."""
-    existing = await find(shared, principal, key)
+    async with shared.locks.of(principal.tenant_id, "subscription", key):
+        existing = await find(shared, principal, key)
+        conditions.check(tag_of_subscription(existing))
+        changed = await _patched(existing, body, shared)
+    response.headers["ETag"] = tag_of_subscription(changed)
+    is_other = bool(body.model_fields_set - {"state"})
+    return SubscriptionOut.of(changed, warnings=await _warnings(shared, changed) if is_other else ())
+
+
+async def _patched(existing: StoredSubscription, body: SubscriptionPatch, shared: ApiContext) -> StoredSubscription:
+    """Changes the fields of a subscription that a body has."""
     supplied = body.model_fields_set - {"state"}
     if supplied:
         settings = existing.delivery
@@ -119,16 +179,38 @@ async def patch_subscription(
             params=existing.params if body.params is None else body.params,
             delivery=settings,
             overflow=body.overflow,
+            follow=body.follow if "follow" in supplied else existing.follow,
+            window=window_of(body.when) if "when" in supplied else existing.window,
         )
     if body.state is not None:
         existing = await shared.broker.set_state(existing, SubscriptionState(body.state))
-    return SubscriptionOut.of(existing, warnings=_warnings(existing) if supplied else ())
+    return existing
 
 
-@router.delete("/{key}", status_code=204, responses=problem_responses(404, 503, 507))
-async def delete_subscription(key: PathName, principal: Subscriber, shared: Shared) -> None:
+@router.delete("/{key}", status_code=204, responses=problem_responses(400, 404, 412, 503, 507))
+async def delete_subscription(key: PathName, principal: Subscriber, shared: Shared, conditions: Conditions) -> None:
     """Deletes a subscription, with its pending deliveries."""
-    await shared.broker.unsubscribe(await find(shared, principal, key))
+    async with shared.locks.of(principal.tenant_id, "subscription", key):
+        existing = await find(shared, principal, key)
+        conditions.check(tag_of_subscription(existing))
+        await shared.broker.unsubscribe(existing)
+
+
+@router.get("/{key}/window", responses=problem_responses(400, 404, 503))
+async def get_window(
+    key: PathName,
+    principal: Subscriber,
+    shared: Shared,
+    after: Annotated[str | None, Query(description="The last key of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> WindowOut:
+    """Returns what is known for the window of a subscription now, by the value of `by`."""
+    existing = await find(shared, principal, key)
+    window = existing.window
+    if window is None:
+        raise UnknownObject(f"the subscription {key[:100]!r} is told of each message as it comes: it has no window")
+    states = await asyncio.to_thread(shared.broker.store.window_states, existing.id, after=after, limit=limit)
+    return WindowOut.of(window, states, following=states[-1].window_key if len(states) == limit else None)
 
 
 @router.post("/{key}/pause", responses=problem_responses(404, 503, 507))
@@ -205,7 +287,14 @@ async def new_subscription(shared: ApiContext, principal: Principal, key: str, b
         replay_from=start,
         overflow=body.overflow,
         params=body.params,
+        follow=body.follow,
+        window=window_of(body.when),
     )
+
+
+def window_of(when: Mapping[str, Any] | None) -> Window | None:
+    """Returns when a subscription is told, or raises the error that refuses it."""
+    return None if when is None else read_window(when)
 
 
 async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
@@ -218,6 +307,8 @@ async def replace(shared: ApiContext, existing: StoredSubscription, body: Replac
         params=body.params,
         delivery=await body.delivery.checked(shared.urls),
         overflow=body.overflow,
+        follow=body.follow,
+        window=window_of(body.when),
     )
 
 
@@ -257,9 +348,19 @@ async def _replay_from(shared: ApiContext, principal: Principal, start: Start, f
     return next_seq if first is None else first
 
 
-def _warnings(subscription: StoredSubscription) -> tuple[str, ...]:
-    if subscription.dialect == "xquery":
-        # There are none, and checking would mean to call Saxon.
-        return ()
+async def _warnings(shared: ApiContext, subscription: StoredSubscription) -> tuple[str, ...]:
+    """Returns what looks wrong with a subscription, which is found out in a turn of its tenant."""
+    broker = shared.broker
+    return await broker.questions.run(
+        subscription.tenant_id, partial(_found_wrong, broker.source_schemas, subscription)
+    )
+
+
+def _found_wrong(schemas: SourceSchemas, subscription: StoredSubscription) -> tuple[str, ...]:
     s = subscription
-    return check(s.query, namespaces=s.namespaces, dialect=s.dialect, params=s.params).warnings
+    # To check a query in XQuery would mean to call Saxon, which has no warnings.
+    is_external = s.dialect == "xquery"
+    params = s.query_params
+    found = () if is_external else check(s.query, namespaces=s.namespaces, dialect=s.dialect, params=params).warnings
+    by_schema = schemas.warning(s.tenant_id, s.query, s.namespaces, s.dialect, params)
+    return found if by_schema is None else (*found, by_schema)

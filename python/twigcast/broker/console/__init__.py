@@ -3,11 +3,12 @@
 Everything that is shown or changed goes through the same store, broker and checks as the API, for the tenant of the
 token that was signed in with.
 
-- ``highlighting``, ``query_trial``: pure functions from messages and queries to what is shown;
+- ``highlighting``, ``query_trial``: messages and queries prepared for display;
 - ``activity``: the data of the charts;
 - ``forms``, ``pages``, ``requests``: sign-ins, requests and responses;
-- ``overview``, ``sources``, ``subscriptions``, ``workbench``, ``messages``, ``failures``, ``administration``,
-  ``sign_in``: the pages, by subject; ``templates`` and ``static`` are theirs;
+- ``overview``, ``sources``, ``tables``, ``subscriptions``, ``consumers``, ``workbench``, ``messages``, ``failures``,
+  ``overlay``, ``administration``, ``interface``, ``sign_in``: the pages, by subject; ``templates`` and ``static`` are
+  theirs;
 - ``routes``: all of it as one router.
 """
 

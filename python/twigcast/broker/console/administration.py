@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -22,6 +24,7 @@ def routes(admission: PageAdmission) -> list[Route]:
     return [
         admission.route("/tokens", tokens, scope=admin),
         admission.route("/tokens/add", add_token, change=True, scope=admin),
+        admission.route("/tokens/rotate", rotate_token, change=True, scope=admin),
         admission.route("/tokens/delete", delete_token, change=True, scope=admin),
         admission.route("/tenants", tenants, scope=admin),
         admission.route("/tenants/add", add_tenant, change=True, scope=admin),
@@ -57,11 +60,37 @@ async def add_token(request: PageRequest) -> Response:
         chosen = [scope for scope in Scope if form.has(f"scope_{scope.value}")]
         if not chosen:
             raise Invalid("choose what the token permits")
-        body = validated(TokenIn, {"name": form.line("name"), "scopes": chosen})
+        days = form.number("days", 0, most=36_500)
+        body = validated(
+            TokenIn,
+            {
+                "name": form.line("name"),
+                "scopes": chosen,
+                "expires": datetime.now(UTC) + timedelta(days=days) if days else None,
+                "sources": _names(form, "sources"),
+                "subscribers": _names(form, "subscribers"),
+            },
+        )
         created = await api.create_token(body, request.principal, request.context)
     except TwigcastError as error:
         return await _tokens_page(request, error)
     request.session.new_token = created.token
+    return request.go(pages.link("/tokens"))
+
+
+def _names(form: FormFields, field: str) -> list[str] | None:
+    """Returns the names in a field, one a line; ``None`` if it is empty."""
+    return [line.strip() for line in form.text(field).splitlines() if line.strip()] or None
+
+
+async def rotate_token(request: PageRequest) -> Response:
+    """Gives a token a new secret; the next page shows it, once. The old one is accepted for an hour."""
+    number = request.form.number("id", 0)
+    existing = await request.read(request.store.tokens, request.tenant_id)
+    if all(token.id != number for token in existing):
+        raise UnknownObject("there is no such token any more")
+    rotated = await api.rotate_token(number, request.principal, request.context)
+    request.session.new_token = rotated.token
     return request.go(pages.link("/tokens"))
 
 

@@ -62,7 +62,7 @@ async def dead_letters(request: PageRequest) -> Response:
 
 
 async def dead_letter(request: PageRequest) -> Response:
-    """Shows one of them, with its body."""
+    """Shows one dead letter, with its body."""
     letter = await _letter(request)
     laid = await request.read(lay_out, as_text(letter.body))
     return request.page("dead_letter.html", letter=letter, laid=laid)
@@ -72,7 +72,7 @@ async def retry(request: PageRequest) -> Response:
     """Redrives one, or all of a subscription."""
     count = 0
     for some in chunks(await _chosen(request), AT_ONCE):
-        count += len(await request.context.broker.redrive(some))
+        count += await request.context.broker.redrive(some)
     return request.go(_back(request), f"{pages.plural(count, 'delivery is', 'deliveries are')} tried again.")
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from twigcast.broker.api.bodies import read_form
+from twigcast.broker.api.context import NAME_LENGTH_MAX
 from twigcast.broker.config import first_mistake
 from twigcast.broker.errors import Invalid
 from twigcast.errors import InvalidContext
@@ -39,6 +40,13 @@ class FormFields:
     def line(self, name: str) -> str:
         """Returns a field without white space around it."""
         return self.text(name).strip()
+
+    def chosen_name(self) -> str:
+        """Returns the field ``name``; raises Invalid unless a source or a table may have that name."""
+        name = self.line("name")
+        if not name or len(name) > NAME_LENGTH_MAX:
+            raise Invalid(f"a name of up to {NAME_LENGTH_MAX} characters is needed")
+        return name
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
         """Returns a whole number within bounds, the default if the field is empty; raises Invalid if it is none."""
@@ -112,9 +120,9 @@ def _clean(fields: dict[str, str]) -> dict[str, str]:
 
 
 def validated(model: type[M], fields: Mapping[str, Any]) -> M:
-    """Returns fields as the API accepts them; raises Invalid with the first mistake, for people."""
+    """Returns fields as the API accepts them, but as texts; raises Invalid with the first mistake, for people."""
     try:
-        return model.model_validate(fields)
+        return model.model_validate(fields, strict=False)
     except ValidationError as error:
         raise Invalid(first_mistake(error)) from None
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import messages as api
+from twigcast.broker.api.models import LifecycleOut
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import positions, turn
 from twigcast.broker.console.highlighting import lay_out
@@ -23,6 +24,9 @@ from twigcast.errors import TwigcastError
 
 PAGE: Final = 50
 """Messages on one page."""
+
+RELATIONS_READ: Final = 10_000
+"""Deliveries of a matter that are read to say what the message was to each subscription."""
 
 MATCHES_SHOWN: Final = 200
 """Subscriptions that are listed with a message."""
@@ -89,6 +93,7 @@ async def one(request: PageRequest) -> Response:
             trouble = str(error)
     laid = shown.laid if shown else await request.read(lay_out, as_text(message.xml))
     keys = await request.read(request.store.keys_of_message, request.tenant_id, message.seq, MATCHES_SHOWN)
+    lifecycle = await _lifecycle(request, message)
     return request.page(
         "message.html",
         message=message,
@@ -99,7 +104,17 @@ async def one(request: PageRequest) -> Response:
         trouble=trouble,
         keys=keys,
         way=await route_of(request, message),
+        lifecycle=lifecycle,
+        relations={d.key: d.relation for d in lifecycle.deliveries if d.seq == message.seq} if lifecycle else {},
     )
+
+
+async def _lifecycle(request: PageRequest, message: StoredMessage) -> LifecycleOut | None:
+    """Returns what is known of the matter of a message; ``None`` without a life cycle."""
+    try:
+        return await request.read(api.read_lifecycle, request.context, message, RELATIONS_READ)
+    except UnknownObject:
+        return None
 
 
 async def find_message(request: PageRequest) -> StoredMessage:

@@ -14,10 +14,10 @@ from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Scope, StoredMessage
-from twigcast.overlay.onyx.messages import SourceEntry
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay
+    from twigcast.overlay.onyx.messages import SourceEntry
 
 _SOURCES_MAX: Final = 500
 """Sources of the catalogue that are listed."""

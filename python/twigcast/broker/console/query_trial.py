@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.stored_places import explain_stored, nodes_of_stored
+from twigcast.broker.stored_positions import explain_stored, nodes_of_stored
 from twigcast.errors import (
     MissingExtra,
     QueryError,
@@ -161,7 +161,7 @@ class QueryTrialRun:
 
     @property
     def result(self) -> QueryTrial:
-        """Returns what was found so far."""
+        """Returns the result so far."""
         return QueryTrial(self._tried, len(self._messages) - len(self._tried))
 
 

@@ -248,6 +248,11 @@ class PageAdmission:
         except TwigcastError as error:
             return _failure(request, page_request, error)
 
+    async def signed_in(self, request: Request) -> Principal | None:
+        """Returns the person who is signed in, as the token of the session says."""
+        page_request = await self.admit(request)
+        return None if page_request is None else page_request.principal
+
     async def admit(self, request: Request) -> PageRequest | None:
         """Returns the page request of an HTTP request, if the sender is signed in."""
         session = self.console.sessions.find(request.cookies.get(cookie_name(request), ""))

@@ -16,6 +16,7 @@ from twigcast.broker.console import (
     administration,
     consumers,
     failures,
+    interface,
     messages,
     overlay,
     overview,
@@ -23,6 +24,7 @@ from twigcast.broker.console import (
     sign_in,
     sources,
     subscriptions,
+    tables,
     workbench,
 )
 from twigcast.broker.console.activity import CounterSnapshot, Latency, Tally
@@ -36,9 +38,10 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     """Returns the pages, to be included in the application; ``pushed`` counts the deliveries sent through channels."""
     admission = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
-    subjects = (sign_in, overview, workbench, messages, subscriptions, consumers, sources, overlay, failures)
+    subjects = (sign_in, overview, workbench, messages, subscriptions, consumers, sources, tables, overlay, failures)
     for subject in (*subjects, administration):
         routes += subject.routes(admission)
+    routes += interface.routes()
 
     # Last, since they match every remaining path.
     routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), admission.route("/{rest:path}", _missing)]
@@ -46,6 +49,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context: ApiContext = app.state.context
+        context.signed_in = admission.signed_in
         task = asyncio.create_task(admission.console.activity.follow(lambda: _reading(context, pushed())))
         try:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -12,12 +13,14 @@ from starlette.routing import Route
 
 from twigcast.broker.api import sources as api
 from twigcast.broker.api.models import SourceIn
+from twigcast.broker.api.preconditions import NONE
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import FormFields, validated
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid
 from twigcast.broker.model import MessageSummary, Scope, Source
 from twigcast.errors import TwigcastError
+from twigcast.lifecycle.builtin import BUILTIN
 
 LOOKED_AT: Final = 1_000
 """Messages from which the rates of sources are computed."""
@@ -34,6 +37,20 @@ UPDATE_MODES: Final = {
     "content": "Again with other content",
 }
 """What is done with entries that change under their id."""
+
+DOCTYPES: Final = {
+    "strip": "Subscribers get messages without it",
+    "allow": "Subscribers get it",
+    "refuse": "Messages that have one are rejected",
+}
+"""What is done with the DOCTYPE of a message."""
+
+VALIDATIONS: Final = {
+    "off": "Taken",
+    "annotate": "Taken, and the publisher is told",
+    "reject": "Rejected",
+}
+"""What is done with messages that the DTD or the schema does not allow."""
 
 
 def routes(admission: PageAdmission) -> list[Route]:
@@ -90,21 +107,52 @@ def _source_page(
         reports=reports,
         kinds=KINDS,
         update_modes=UPDATE_MODES,
+        doctypes=DOCTYPES,
+        validations=VALIDATIONS,
+        profiles=list(BUILTIN),
+        lookups=json.dumps([dict(one) for one in source.lookups], indent=2, ensure_ascii=False)
+        if source.lookups
+        else "",
         form=form,
         error=error,
     )
 
 
 async def change(request: PageRequest) -> Response:
-    """Changes how a feed is polled."""
+    """Changes how a source is polled, and what is done with its messages."""
     source = await _find(request)
     try:
-        kept = {"kind": source.kind, "url": source.url, "dtd": source.dtd, "paused": source.paused}
+        kept = {"kind": source.kind, "url": source.url, "dtd": source.dtd, "xsd": source.xsd, "paused": source.paused}
+        kept["profile"] = _profile(request.form, source)
+        kept["lookups"] = _lookups(request.form, source)
+        kept |= {name: request.form.line(name) or getattr(source, name) for name in ("doctype", "validation")}
         body = validated(SourceIn, kept | _settings(request.form, source.interval))
-        await api.put_source(source.name, body, request.principal, request.context, Response())
+        await api.put_source(source.name, body, request.principal, request.context, NONE, Response())
     except TwigcastError as error:
         return _source_page(request, source, request.form, error)
-    return request.go(pages.link("/sources/one", name=source.name), "Changed; it is polled within the next seconds.")
+    notice = "Changed." if source.kind == "push" else "Changed; it is polled within the next seconds."
+    return request.go(pages.link("/sources/one", name=source.name), notice)
+
+
+def _profile(form: FormFields, source: Source) -> Any:
+    """Returns the chosen profile; one that is not known by a name stays as it is."""
+    chosen = form.line("profile")
+    if chosen in BUILTIN or chosen == "none":
+        return None if chosen == "none" else chosen
+    if source.profile is None or source.profile in BUILTIN:
+        return source.profile
+    return json.loads(source.profile)
+
+
+def _lookups(form: FormFields, source: Source) -> Any:
+    """Returns the look-ups, which a form has as JSON; without a field they stay as they are."""
+    text = form.text("lookups").strip()
+    if not text:
+        return [] if "lookups" in form.fields else [dict(one) for one in source.lookups]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Invalid(f"look-ups: it is no JSON: {error}") from None
 
 
 def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
@@ -121,14 +169,12 @@ def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
 async def add(request: PageRequest) -> Response:
     """Registers a source that is polled."""
     form = request.form
-    name = form.line("name")
     try:
-        if not name or len(name) > 512:
-            raise Invalid("a name of up to 512 characters is needed")
+        name = form.chosen_name()
         if await request.read(request.store.source, request.tenant_id, name) is not None:
             raise Conflict(f"there is a source {name!r} already")
         body = _body(form)
-        await api.put_source(name, body, request.principal, request.context, Response())
+        await api.put_source(name, body, request.principal, request.context, NONE, Response())
     except TwigcastError as error:
         return await _page(request, form, error)
     return request.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")

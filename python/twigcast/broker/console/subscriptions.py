@@ -31,6 +31,8 @@ from twigcast.broker.options import refused_dialect
 from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
+from twigcast.windows.declarations import window_of_text, window_text
+from twigcast.windows.status import status_text
 
 PAGE: Final = 50
 """Subscriptions on one page."""
@@ -139,6 +141,8 @@ async def one(request: PageRequest) -> Response:
     """Shows a subscription with its last deliveries and errors."""
     result = await find(request)
     store = request.store
+    window = result.window
+    states = [] if window is None else await request.read(store.window_states, result.id, limit=SHOWN)
     letters = await request.read(store.dead_letters, request.tenant_id, limit=SHOWN, key=result.key)
     return request.page(
         "subscription.html",
@@ -150,6 +154,12 @@ async def one(request: PageRequest) -> Response:
         deliveries=await request.read(store.recent_deliveries, result.id, SHOWN),
         errors=await request.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
+        when=None if window is None else window_text(window),
+        window_states=[
+            (state.window_key, status_text(window, state.state), state.state.due)
+            for state in states
+            if window is not None
+        ],
         command=pages.pull(request.http, result.subscriber) if not result.delivery.is_pushed else None,
     )
 
@@ -161,7 +171,7 @@ async def find(request: PageRequest) -> StoredSubscription:
 
 def query_input_of(subscription: StoredSubscription) -> QueryInput:
     """Returns the query of a subscription."""
-    return QueryInput(subscription.query, subscription.namespaces, subscription.dialect, subscription.params)
+    return QueryInput(subscription.query, subscription.namespaces, subscription.dialect, subscription.query_params)
 
 
 def query_input_in(form: FormFields) -> QueryInput:
@@ -202,6 +212,7 @@ async def edit(request: PageRequest) -> Response:
             "params": params_as_text(result.params),
             "dialect": result.dialect,
             "overflow": result.overflow,
+            "when": "" if result.window is None else window_text(result.window),
             **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
@@ -221,6 +232,8 @@ async def save(request: PageRequest) -> Response:
             params=body.params,
             delivery=await _changed_delivery(request, existing, body.delivery),
             overflow=body.overflow,
+            follow=existing.follow,
+            window=api.window_of(body.when),
         )
     except TwigcastError as error:
         return await _form_page(request, "edit", request.form, error)
@@ -252,8 +265,9 @@ def _fields(form: FormFields) -> dict[str, Any]:
         "params": params_of(form.text("params")),
         "dialect": dialect_of(form),
         "subscriber": form.line("subscriber") or None,
-        "delivery": delivery,
+        "delivery": validated(SETTINGS[kind], delivery),
         "overflow": form.line("overflow") or OverflowPolicy.SUSPEND,
+        "when": None if not form.text("when").strip() else window_of_text(form.text("when")).as_mapping(),
         "from": {"seq": form.number("from", 1)} if form.line("from") else None,
     }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,6 +23,8 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from twigcast.broker.errors import UrlRefused
+
+_log = logging.getLogger(__name__)
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -188,8 +191,7 @@ class UrlPolicy:
             raise UnresolvedHost(f"the host {host} does not resolve")
         for address in results:
             if not self._permits(host, address):
-                what = "is" if str(address) == host else f"leads to {address}, which is"
-                raise UrlRefused(f"{host} {what} no public address; an operator can permit it")
+                raise _not_permitted(host, str(address))
         return [str(address) for address in results]
 
     def _permits(self, host: str, address: Address) -> bool:
@@ -202,6 +204,14 @@ class UrlPolicy:
             for network in self.networks
             if network.version == candidate.version
         )
+
+
+def _not_permitted(host: str, address: str) -> UrlRefused:
+    """Returns the error for an address that is not public. Only operators learn the address behind a name."""
+    if address == host:
+        return UrlRefused(f"{host} is no public address; an operator can permit it")
+    _log.info("a URL was refused: %s leads to %s, which is no public address", host, address)
+    return UrlRefused(f"{host} leads to no public address; an operator can permit it", address)
 
 
 _dns_threads: Final = ThreadPoolExecutor(_DNS_THREADS, thread_name_prefix="dns")

@@ -49,7 +49,7 @@ class ChannelSettings(BaseModel):
     shown, nor is ``previous_secret``. All others are stored as JSON.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
 

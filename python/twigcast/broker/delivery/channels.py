@@ -11,21 +11,57 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import PlainValidator, ValidationError
+from pydantic import Field, PlainValidator, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.channel import Channel, ChannelSettings
 from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.delivery.webhook import WebhookChannel, WebhookSettings
 from twigcast.broker.delivery.websub import WebSubChannel
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.model import PULL
+from twigcast.broker.model import PULL, SHARED, DeliverySettings, Sharing
+
+LEASE_SECONDS_MAX: Final = 86_400.0
+"""The longest lease."""
 
 
 class PullSettings(ChannelSettings):
-    """The settings of a subscription whose subscriber fetches its deliveries: none."""
+    """The settings of a subscription whose subscriber fetches its deliveries."""
 
     kind: Literal["pull"] = "pull"
+    queue: Literal["ordered", "shared"] = Field(
+        default="ordered",
+        title="Queue",
+        description="`ordered`: while a delivery is leased, later ones of its subscription wait. `shared`: several "
+        "workers take deliveries beside each other, each of them leased by one.",
+    )
+    lease_seconds: float = Field(
+        default=Sharing().lease_seconds,
+        gt=0,
+        le=LEASE_SECONDS_MAX,
+        title="Seconds of a lease, in a shared queue",
+        description="Of a shared queue: how long a worker has a delivery, unless it asks for another time.",
+    )
+    attempts_max: int = Field(
+        default=Sharing().attempts_max,
+        ge=1,
+        le=1_000,
+        title="Attempts at a delivery, in a shared queue",
+        description="Of a shared queue: how often a delivery is handed out, before it becomes a dead letter.",
+    )
+
+    def refusal(self) -> str | None:
+        """Returns why these settings cannot be used as they are; ``None`` if they can."""
+        wrong = self.model_fields_set.intersection(("lease_seconds", "attempts_max"))
+        if self.queue != SHARED and wrong:
+            return f'delivery: {min(wrong)} is a setting of a shared queue: add "queue": "shared"'
+        return None
+
+    async def checked(self, policy: UrlPolicy) -> DeliverySettings:
+        """Returns the settings as the broker stores them: none for an ordered queue. Raises Invalid."""
+        settings = await super().checked(policy)
+        return settings if self.queue == SHARED else DeliverySettings()
 
 
 @dataclass(frozen=True, slots=True)

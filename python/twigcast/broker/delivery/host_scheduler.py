@@ -118,7 +118,7 @@ class _Host:
     waiting: deque[SendJob] = field(default_factory=deque)
     active: int = 0
     is_listed: bool = False
-    """Whether it is among those that have a turn."""
+    """Whether the host is in the list of hosts that wait for a turn."""
 
 
 @dataclass(frozen=True, slots=True)

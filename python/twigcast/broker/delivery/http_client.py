@@ -249,7 +249,7 @@ async def _unpacked(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes
         async for chunk in chunks:
             packed = chunk
             if is_start and packed:
-                # Some servers say that they packed what they did not.
+                # Some servers name an encoding that they did not use.
                 is_packed, is_start = packed[:1] in _PACKED, False
             if not is_packed:
                 yield packed

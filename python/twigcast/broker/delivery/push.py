@@ -29,9 +29,9 @@ from twigcast.broker.delivery.host_scheduler import AttemptOutcome, Backoff, Hos
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import (
     Attempts,
+    AttemptState,
     DeliveryId,
     ErrorRecord,
-    PushState,
     QueuedDelivery,
     StoredSubscription,
     SubscriptionState,
@@ -186,7 +186,7 @@ class Pusher(CommitListener):
             self._queues.add(queue)
 
     def _ask(self, queue_ids: Iterable[int]) -> None:
-        """Wakes those queues that turn out to have something pending: of many new ones, none has."""
+        """Wakes those of the queues that have pending deliveries. Of many new queues, most have none."""
         self._unsure.update(queue_ids)
         if self._unsure and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._wake_filled())
@@ -205,7 +205,7 @@ class Pusher(CommitListener):
                 continue
             self.on_deliveries(filled)
 
-    def pushing(self, queue_id: int) -> PushState | None:
+    def pushing(self, queue_id: int) -> AttemptState | None:
         """Returns how a queue is being pushed; ``None`` if nothing is pending, or its deliveries are fetched."""
         queue = self.busy.get(queue_id)
         return None if queue is None else queue.state()
@@ -285,7 +285,7 @@ class _PushQueue:
         """Whether a delivery came during a turn."""
         self.is_running = False
         self.is_abandoned = False
-        """Whether another job has replaced this one, which does nothing any more."""
+        """Whether another job has replaced this one, which then does nothing."""
         self._tried = DeliveryId(0, 0)  # the last one that was tried
         self._attempts = 0  # at the first one that is pending
         self._first_at = 0.0
@@ -313,10 +313,10 @@ class _PushQueue:
         self._pusher.has_failed(self._attempts, attempts)
         self._attempts = attempts
 
-    def state(self) -> PushState:
+    def state(self) -> AttemptState:
         """Returns how it stands."""
         wait = None if self._retry_at is None else self._retry_at - self._pusher.clock()
-        return PushState(self._sending, self._attempts, None if wait is None else time.time() + max(0.0, wait))
+        return AttemptState(self._sending, self._attempts, None if wait is None else time.time() + max(0.0, wait))
 
     @property
     def host(self) -> str:
@@ -405,9 +405,9 @@ class _PushQueue:
             due = [d for d in due if d.id in self._aside]
         if not due:
             self.waits_for_failed = len(self._aside) < _ASIDE_MAX
-            # What came meanwhile is sent first.
+            # Deliveries that came meanwhile are sent first.
             return AttemptOutcome(wait=0.0 if self.again and self.waits_for_failed else self._aside_wait())
-        # What failed is sent by itself, so that no delivery has to answer for another one.
+        # A delivery that failed is sent alone, so that it cannot make others fail.
         groups = [[d] for d in due if d.id in self._aside]
         fresh = [d for d in due if d.id not in self._aside]
         groups += [fresh[start : start + bounds.group_max] for start in range(0, len(fresh), bounds.group_max)]

@@ -11,6 +11,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
@@ -30,6 +31,9 @@ KEY_HEADER: Final = "Twigcast-Key"
 MESSAGE_HEADER: Final = "Twigcast-Message"
 SOURCE_HEADER: Final = "Twigcast-Source"
 REDELIVERED_HEADER: Final = "Twigcast-Redelivered"
+RELATION_HEADER: Final = "Twigcast-Relation"
+WINDOW_HEADER: Final = "Twigcast-Window"
+"""Of which messages a window tells, as JSON in ASCII."""
 
 BATCH_MAX: Final = 100
 IN_FLIGHT_MAX: Final = 64
@@ -146,12 +150,21 @@ class WebhookChannel:
             headers["Content-Type"] = content_type(first)
             headers[MESSAGE_HEADER] = quote(first.message.message_id, safe=_UNQUOTED)
             headers[SOURCE_HEADER] = quote(first.message.source, safe=_UNQUOTED)
+            if first.relation is not None:
+                headers[RELATION_HEADER] = first.relation.value
+            if first.window_note is not None:
+                headers[WINDOW_HEADER] = as_ascii(first.window_note)
         secrets = [secret for secret in (settings.secret, settings.previous_secret) if secret is not None]
         if secrets:
             headers[SIGNATURE_HEADER] = " ".join(
                 sign(secret, headers[ID_HEADER], timestamp, body) for secret in secrets
             )
         return await post(self._client, settings.url or "", headers, body)
+
+
+def as_ascii(text: str) -> str:
+    """Returns JSON as the same in ASCII, for a header."""
+    return json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def _batch(deliveries: Sequence[QueuedDelivery]) -> bytes:
@@ -165,6 +178,8 @@ def _batch(deliveries: Sequence[QueuedDelivery]) -> bytes:
             "redelivered": delivery.redelivered,
             "content_type": content_type(delivery),
             "xml": delivery.body.decode(),
+            **({} if delivery.relation is None else {"relation": delivery.relation.value}),
+            **({} if delivery.window_note is None else {"window": orjson.loads(delivery.window_note)}),
         }
         for delivery in deliveries
     ]

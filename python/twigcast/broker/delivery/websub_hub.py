@@ -296,8 +296,10 @@ class WebSubHub(CommitListener):
         await self._broker.change(lambda transaction: transaction.delete_websub_request(number))
 
     async def _read(self, form: Mapping[str, Sequence[str]], base_url: str) -> Intent:
-        callback = await self._http_client.policy.check(one(form, "hub.callback"))
+        supplied = one(form, "hub.callback")
+        # The topic first: only who knows one may have names resolved.
         topic = await self._topic(one(form, "hub.topic"), base_url)
+        callback = await self._http_client.policy.check(supplied)
         if one(form, "hub.mode") == "unsubscribe":
             return Intent(False, topic, callback, 0.0, None, None)
         secret = optional(form, "hub.secret") or None

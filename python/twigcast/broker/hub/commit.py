@@ -1,4 +1,4 @@
-"""A commit group: the operations that one commit makes durable, and what follows from it.
+"""A commit group: the operations that one commit makes durable, and their results.
 
 Operations run in the writing thread, inside the transaction. They change the engine at the same time, so
 that later operations of the group see it, and record how to undo that: when the commit fails, engine and store
@@ -89,6 +89,8 @@ class CommitResult:
     removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Queues that a replay fills, with the subscription and the next sequence number; ``None`` after its end."""
+    withdrawn: dict[int, list[DeliveryId]] = field(default_factory=dict)
+    """Deliveries that do not wait any more, by queue; some may be leased."""
     sought: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Queues that begin anew, with the subscription and the first message."""
 

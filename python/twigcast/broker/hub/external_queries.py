@@ -34,8 +34,10 @@ from twigcast.broker.store.store import Store
 from twigcast.engine.external import check_query
 from twigcast.errors import InvalidContext, InvalidKey, TwigcastError
 from twigcast.reading.text import NO_CHARACTER, half_pair
-from twigcast.registration import DIALECTS, Params, no_query
+from twigcast.registration import DIALECTS, Params, Subscription, no_query
 from twigcast.subscription_items import checked_namespaces, checked_params
+from twigcast.windows.declarations import Window
+from twigcast.windows.results import query_params
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon
 
@@ -86,7 +88,7 @@ def refusals_of(
     new: Sequence[NewSubscription] | Sequence[NewQuery], evaluations: SaxonExecutor
 ) -> list[Exception | None]:
     """Returns for each new subscription or query the error that refuses it, or ``None``."""
-    return [refused(n.key, n.query, n.namespaces, n.dialect, n.params, evaluations) for n in new]
+    return [refused(n.key, n.query, n.namespaces, n.dialect, n.params, evaluations, n.window) for n in new]
 
 
 def refused(
@@ -96,6 +98,7 @@ def refused(
     dialect: str,
     params: Params,
     evaluations: SaxonExecutor,
+    window: Window | None = None,
 ) -> Exception | None:
     """Returns the error that refuses a subscription by itself, or ``None``."""
     if half_pair(key) is not None:
@@ -117,7 +120,8 @@ def refused(
         if dialect == "xquery":
             evaluations.check(query, namespaces, values)
         else:
-            check_query(query, namespaces, DIALECTS[dialect], values)
+            asked = Subscription(key, query, namespaces, DIALECTS[dialect], "", values)
+            check_query(query, namespaces, DIALECTS[dialect], query_params(window, asked))
     except TwigcastError as error:
         return error
     return None

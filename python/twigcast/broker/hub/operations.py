@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from twigcast.broker.errors import LimitReached, UnknownObject
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.hub.commit import CommitGroup, Operation
 from twigcast.broker.hub.overflow import fill_gap
 from twigcast.broker.hub.population import RegisteredSubscription
+from twigcast.broker.hub.windows import ReplayedMessage, WindowRun, restart, resume
 from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
@@ -19,11 +21,16 @@ from twigcast.broker.model import (
     NewSubscription,
     OverflowPolicy,
     Pause,
+    StoredMessage,
     StoredSubscription,
     SubscriptionState,
 )
 from twigcast.broker.store.store import Transaction
 from twigcast.registration import Dialect, Params
+from twigcast.windows.declarations import Window
+
+CAUGHT_UP_MESSAGES: Final = 500
+"""Number of messages that the end of a replay for a window may take in one step."""
 
 
 @dataclass(eq=False)
@@ -50,6 +57,11 @@ class Subscribe(Operation):
             group.transaction.delete_subscription(subscription.id)
             results[position] = error
         accepted = [result for result in results if isinstance(result, StoredSubscription)]
+        windows = WindowRun(group)
+        for subscription in accepted:
+            if subscription.window is not None:
+                windows.begin(RegisteredSubscription.of(subscription), group.now)
+        windows.finish()
         group.result.changed += accepted
         group.result.replays += [(s.queue_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
         self.result = results
@@ -81,12 +93,14 @@ class Replace(Operation):
     delivery: DeliverySettings
     overflow: OverflowPolicy
     params: Params
+    follow: bool | None
+    window: Window | None
 
     def __post_init__(self) -> None:
         self.tenant_ids = (self.subscription.tenant_id,)
 
     def apply(self, group: CommitGroup) -> None:
-        """Changes store and engine."""
+        """Changes store and engine. What is known for another window is forgotten."""
         existing = _registered(group, self.subscription)
         active = group.population.of(existing.tenant_id).active(existing.id)
         requested = replace(
@@ -98,6 +112,8 @@ class Replace(Operation):
             source=source_of_topic(self.delivery),
             params=self.params,
             overflow=self.overflow,
+            follow=self.follow,
+            window=self.window,
         )
         group.put(requested, active=active)
         self.result = group.transaction.replace_subscription(
@@ -108,7 +124,11 @@ class Replace(Operation):
             params=self.params,
             delivery=self.delivery,
             overflow=self.overflow,
+            follow=self.follow,
+            window=self.window,
         )
+        if self.window != existing.window:
+            restart(group, requested)
         group.remaining_by_queue.pop(existing.queue_id, None)
         group.full_queues.pop(existing.queue_id, None)
         group.result.changed.append(self.result)
@@ -164,9 +184,11 @@ class SetState(Operation):
         was_active = group.population.of(existing.tenant_id).active(existing.id)
         if existing.dialect == "xquery" and active != was_active:
             self._pause_follower(group, existing)
-        fill_gap(group, existing)
+        had_gap = fill_gap(group, existing)
         group.put(existing, active=active)
         group.transaction.set_subscription_state(existing.id, self.state, self.reason)
+        if active and not was_active and existing.window is not None:
+            resume(group, existing, has_all=had_gap)
         group.reread.append(existing)
         group.remaining_by_queue.pop(existing.queue_id, None)
 
@@ -202,6 +224,8 @@ class Seek(Operation):
             group.put(existing, active=True)
             group.transaction.set_subscription_state(existing.id, SubscriptionState.ACTIVE, None)
         self.result = group.transaction.seek(existing.id, first, end - 1)
+        if existing.window is not None:
+            restart(group, existing)
         group.result.changed.append(self.result)
         group.result.replays.append((existing.queue_id, existing.id, self.result.replay_next))
         group.result.sought[existing.queue_id] = (existing.id, first)
@@ -299,6 +323,16 @@ class StoreReplay(Operation):
     errors: Sequence[ErrorRecord] = ()
     pauses: Sequence[Pause] | None = None
     """The pauses that the matching took into account; ``None`` if it only ran while the subscription was active."""
+    replayed: Sequence[ReplayedMessage] = ()
+    """The messages that concern its window, if it has one, in order."""
+    match: Callable[[Sequence[StoredMessage]], Sequence[ReplayedMessage]] | None = None
+    """Finds which of further messages concern its window."""
+
+    def __post_init__(self) -> None:
+        self.goes_on_at = self.replay_next
+        if self.member.window is not None:
+            # In order with publications: no message may count before those that are replayed.
+            self.tenant_ids = (self.member.tenant_id,)
 
     def apply(self, group: CommitGroup) -> None:
         """Changes the store."""
@@ -312,16 +346,56 @@ class StoreReplay(Operation):
             return
         group.transaction.add_errors(self.errors)
         group.counted.undecided += len(self.errors)
-        group.transaction.add_deliveries(self.deliveries)
-        group.transaction.set_replay(member.id, self.replay_next)
+        deliveries = self._with_owed(group.transaction)
+        if member.window is None:
+            group.transaction.set_replay(member.id, self.replay_next)
+        else:
+            deliveries = self._of_window(group, member, deliveries)
+        group.transaction.add_deliveries(deliveries)
         if self.pauses:
             group.transaction.forget_pauses(member.id, before=self.replay_next)
-        group.result.replays.append((member.queue_id, member.id, self.replay_next))
-        group.counted.replayed += len(self.deliveries)
-        if self.deliveries:
+        group.result.replays.append((member.queue_id, member.id, self.goes_on_at))
+        group.counted.replayed += len(deliveries)
+        if deliveries:
             group.result.filled.add(member.queue_id)
-        if self.deliveries and existing is not None and existing.pushed:
+        if deliveries and existing is not None and existing.pushed:
             group.result.pushed.add(member.queue_id)
+
+    def _of_window(
+        self, group: CommitGroup, member: RegisteredSubscription, owed: Sequence[NewDelivery]
+    ) -> list[NewDelivery]:
+        """Returns what a window tells of the messages, and goes on until no message is left that came meanwhile.
+
+        The last of them are matched here, so that none comes in between: then new messages count at once.
+        """
+        transaction, run, found = group.transaction, WindowRun(group), list(self.replayed)
+        self.goes_on_at = self.replay_next
+        if self.replay_next is None and self.replay_end is not None:
+            later = transaction.messages_from(member.tenant_id, self.replay_end, CAUGHT_UP_MESSAGES + 1)
+            if len(later) > CAUGHT_UP_MESSAGES:
+                self.goes_on_at = self.replay_end + 1
+                transaction.set_replay_end(member.id, self.goes_on_at, transaction.next_seq() - 1)
+            elif later and self.match is not None:
+                found += self.match(transaction.messages_of(later))
+        told = run.replay(member, found)
+        if self.goes_on_at is None or self.goes_on_at == self.replay_next:
+            transaction.set_replay(member.id, self.goes_on_at)
+        if self.goes_on_at is None:
+            transaction.release_windows(member.id)
+        run.finish()
+        by_seq = {delivery.seq: delivery for delivery in [*owed, *told]}
+        return [by_seq[seq] for seq in sorted(by_seq)]
+
+    def _with_owed(self, transaction: Transaction) -> Sequence[NewDelivery]:
+        """Returns the deliveries with those that the subscription is owed, though it does not match them."""
+        owed = transaction.take_owed(self.member.id, self.begun_at, self.replay_next)
+        if not owed:
+            return self.deliveries
+        by_seq = {delivery.seq: delivery for delivery in self.deliveries}
+        for _, seq, relation in owed:
+            plain = by_seq.get(seq) or NewDelivery(self.member.queue_id, seq, self.member.id, None)
+            by_seq[seq] = plain._replace(relation=relation)
+        return [by_seq[seq] for seq in sorted(by_seq)]
 
     def _counts(self, group: CommitGroup) -> bool:
         """Returns whether the matched range is still the next one."""

@@ -184,6 +184,8 @@ class ResumeDrained(Operation):
         if existing is not None and fill_gap(group, existing):
             group.put(existing, active=True)
             group.transaction.set_subscription_state(number, SubscriptionState.ACTIVE, None)
+            if existing.window is not None:
+                group.transaction.release_windows(number)
             group.reread.append(existing)
             group.counted.resumed += 1
 

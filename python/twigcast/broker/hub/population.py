@@ -12,6 +12,7 @@ import gc
 import threading
 from array import array
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -24,11 +25,14 @@ from twigcast.broker.model import OverflowPolicy, StoredSubscription, Subscripti
 from twigcast.broker.options import refused_dialect
 from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
-from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription, WindowError
 from twigcast.limits import Limits
 from twigcast.publication import microseconds_of
 from twigcast.registration import ENGINE_DIALECTS, Dialect, Params
 from twigcast.registration import Subscription as Query
+from twigcast.windows.declarations import Window
+from twigcast.windows.expressions import WindowTable
+from twigcast.windows.results import change_params, without_change_params
 
 V = TypeVar("V")
 
@@ -52,6 +56,10 @@ class RegisteredSubscription:
     """The only source whose messages it gets: a WebSub subscriber of that source's topic; ``None`` for all sources."""
     overflow: OverflowPolicy = OverflowPolicy.SUSPEND
     params: Params = field(default_factory=dict)
+    follow: bool | None = None
+    """See :attr:`StoredSubscription.follow`."""
+    window: Window | None = None
+    """See :attr:`StoredSubscription.window`."""
 
     @classmethod
     def of(cls, subscription: StoredSubscription) -> RegisteredSubscription:
@@ -59,11 +67,17 @@ class RegisteredSubscription:
         s = subscription
         source, pushed = source_of_topic(s.delivery), s.delivery.is_pushed
         about = s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect
-        return cls(*about, pushed, source, s.overflow, s.params)
+        return cls(*about, pushed, source, s.overflow, s.params, s.follow, s.window)
 
     def as_query(self) -> Query:
-        """Returns it as the engine needs it: under its number, in the group of its subscriber."""
-        return Query(str(self.id), self.query, self.namespaces, self.dialect, str(self.queue_id), self.params)
+        """Returns it as the engine needs it: under its number, in the group of its subscriber.
+
+        Raises:
+            WindowError: Its query uses the values of a change where they are not known yet.
+        """
+        query = Query(str(self.id), self.query, self.namespaces, self.dialect, str(self.queue_id), self.params)
+        values = change_params(self.window, query)
+        return replace(query, params={**self.params, **values}) if values else query
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,10 @@ class TenantPopulation:
         """The only source of some subscriptions, by number."""
         self.policies: dict[int, OverflowPolicy] = {}
         """The policies of subscriptions that have not the usual one, by number."""
+        self.follows: dict[int, bool] = {}
+        """Whether subscriptions follow what they got, of those that say so, by number."""
+        self.windows: WindowTable[int] = WindowTable(limits)
+        """When active subscriptions are told, of those that say so, by number."""
         self.draining: set[int] = set()
         """Subscriptions that miss messages until less waits for their subscriber, and perhaps some that did so."""
         self.revision = 0
@@ -182,12 +200,29 @@ class TenantPopulation:
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
             return self._add_followers(followers) + self._add_others(members, followers)
+        faults = self._set_windows(members)
+        if faults:
+            return faults + self._add_others(members, dict(faults))
         report = self.session.add_many((m.as_query() for m in members), {}, "xpath", replace=True)
         refused = [(r.index, r.error) for r in report.refused]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
         self._index_members(good)
         return refused
+
+    def _set_windows(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
+        """Sets when subscriptions are told; returns index and error of those for which that is refused."""
+        faults: list[tuple[int, TwigcastError]] = []
+        for index, member in enumerate(members):
+            if member.window is None:
+                self.windows.discard(member.id)
+                continue
+            try:
+                member.as_query()
+                self.windows.put(member.id, member.window, member.namespaces)
+            except TwigcastError as error:
+                faults.append((index, error))
+        return faults
 
     def _add_followers(self, members: Mapping[int, RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         reason = refused_dialect("xquery")
@@ -197,6 +232,10 @@ class TenantPopulation:
         # By the present limits, as the engine does with all others: each follower has an engine of its own.
         trial = TenantPopulation(self.session.limits)
         for index, member in members.items():
+            if member.window is not None:
+                reason = "it is for queries that the engine evaluates when a message comes, not for those in XQuery"
+                refused.append((index, WindowError("when", reason)))
+                continue
             try:
                 trial.register(member)
             except QueryError as error:
@@ -226,7 +265,10 @@ class TenantPopulation:
 
     def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.session.engine.slots_of([str(m.id) for m in members])
-        if self.sources or self.policies or any(m.source or m.overflow is not OverflowPolicy.SUSPEND for m in members):
+        has_rare = self.sources or self.policies or self.follows
+        if has_rare or any(
+            m.source or m.overflow is not OverflowPolicy.SUSPEND or m.follow is not None for m in members
+        ):
             self._index_rare(members)
         size = len(self.ids)
         if slots == list(range(size, size + len(members))):
@@ -251,6 +293,7 @@ class TenantPopulation:
             _set_or_remove(self.sources, member.id, member.source)
             is_usual = member.overflow is OverflowPolicy.SUSPEND
             _set_or_remove(self.policies, member.id, None if is_usual else member.overflow)
+            _set_or_remove(self.follows, member.id, member.follow)
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
@@ -268,6 +311,8 @@ class TenantPopulation:
         (slot,) = self.session.engine.slots_of([str(subscription_id)])
         if stored is None or slot is None:
             return None
+        registered = self.windows.get(subscription_id)
+        window = None if registered is None else registered.window
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
@@ -279,8 +324,20 @@ class TenantPopulation:
             bool(self.pushed[slot]),
             self.sources.get(subscription_id),
             self.policies.get(subscription_id, OverflowPolicy.SUSPEND),
-            stored.params,
+            without_change_params(stored.params, window),
+            self.follows.get(subscription_id),
+            window,
         )
+
+    def recipients(self, numbers: Sequence[int]) -> dict[int, tuple[int, str, bool]]:
+        """Returns queue, key, and whether deliveries are pushed, of those of the subscriptions that are active."""
+        with self._changing:
+            slots = self.session.engine.slots_of([str(number) for number in numbers])
+            return {
+                number: (self.queues[slot], self.keys[slot], bool(self.pushed[slot]))
+                for number, slot in zip(numbers, slots, strict=True)
+                if slot is not None
+            }
 
     def remove(self, subscription_id: int) -> None:
         """Removes a subscription."""
@@ -290,6 +347,8 @@ class TenantPopulation:
             self.draining.discard(subscription_id)
             self.sources.pop(subscription_id, None)
             self.policies.pop(subscription_id, None)
+            self.follows.pop(subscription_id, None)
+            self.windows.discard(subscription_id)
             self.session.discard(str(subscription_id))
 
     # Messages
@@ -299,28 +358,32 @@ class TenantPopulation:
         answer = self.session.engine.match_stream(stream, dictionary)
         return bool(len(answer) or answer.undecided)
 
-    def match(self, bodies: Sequence[bytes], received: Sequence[float]) -> list[MatchOutcome]:
+    def match(self, bodies: Sequence[bytes], received: Sequence[float], *, yields: bool = False) -> list[MatchOutcome]:
         """Matches messages against the active subscriptions; the outcomes include payloads.
 
         ``received`` says of each when it came, which is ``$now`` to queries: so a replay has the same answer.
+        ``yields``: whether others come first at the processor.
         """
         outcomes = [MatchOutcome()] * len(bodies)
         buffers, published = MessageBuffers.of(bodies), [microseconds_of(seconds) for seconds in received]
-        for part in self.session.match_batch(buffers, deliver=True, naming="slots", published=published):
+        for part in self.session.match_batch(buffers, deliver=True, naming="slots", published=published, yields=yields):
             for row, outcome in zip(part.rows, _outcomes(part), strict=True):
                 outcomes[row] = outcome
         return outcomes
 
-    def evaluate(self, bodies: Sequence[bytes], sources: Sequence[str], received: float) -> list[Evaluation]:
+    def evaluate(
+        self, bodies: Sequence[bytes], sources: Sequence[str], received: float, *, yields: bool = False
+    ) -> list[Evaluation]:
         """Matches messages, each of a source, in any thread; the evaluations are all of one revision.
 
-        They were received at one time, which is ``$now`` to queries.
+        They were received at one time, which is ``$now`` to queries. ``yields``: whether others come first at the
+        processor.
         """
         if not bodies:
             return []
         while True:
             revision = self.revision
-            outcomes = self.match(bodies, [received] * len(bodies))
+            outcomes = self.match(bodies, [received] * len(bodies), yields=yields)
             with self._changing:
                 if self.revision == revision:
                     return [self._evaluation(o, s) for o, s in zip(outcomes, sources, strict=True)]
@@ -424,6 +487,21 @@ class BrokerPopulation:
         self, subscriptions: Iterable[StoredSubscription]
     ) -> list[tuple[RegisteredSubscription, TwigcastError]]:
         refused: list[tuple[RegisteredSubscription, TwigcastError]] = []
+        # The engine takes some, without the interpreter, while the next ones are read.
+        with ThreadPoolExecutor(1, "twigcast-loading") as engine:
+            taken: Future[list[tuple[RegisteredSubscription, TwigcastError]]] | None = None
+            for tenant_id, some in self._in_blocks(subscriptions):
+                if taken is not None:
+                    refused += taken.result()
+                taken = engine.submit(self._load, tenant_id, some)
+            if taken is not None:
+                refused += taken.result()
+        return refused
+
+    def _in_blocks(
+        self, subscriptions: Iterable[StoredSubscription]
+    ) -> Iterator[tuple[int, list[RegisteredSubscription]]]:
+        """Yields the active ones of some subscriptions in blocks, each with its tenant; keeps the others."""
         waiting: dict[int, list[RegisteredSubscription]] = {}
         for subscription in subscriptions:
             member = RegisteredSubscription.of(subscription)
@@ -435,10 +513,8 @@ class BrokerPopulation:
             some = waiting.setdefault(member.tenant_id, [])
             some.append(member)
             if len(some) >= _LOADED_AT_ONCE:
-                refused += self._load(member.tenant_id, waiting.pop(member.tenant_id))
-        for tenant_id, some in waiting.items():
-            refused += self._load(tenant_id, some)
-        return refused
+                yield member.tenant_id, waiting.pop(member.tenant_id)
+        yield from waiting.items()
 
     def _load(
         self, tenant_id: int, members: list[RegisteredSubscription]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import Final, cast
@@ -19,13 +20,17 @@ from twigcast.broker.hub.evaluation import (
     EvaluatedOperation,
     PreparedMessage,
     StoredForm,
+    evaluate,
     up_to_date,
 )
+from twigcast.broker.hub.lifecycles import LifecycleRun, LivingEvaluation
 from twigcast.broker.hub.overflow import count_pending, refusal_of
 from twigcast.broker.hub.population import Evaluation, TenantPopulation
+from twigcast.broker.hub.windows import WindowRun
 from twigcast.broker.model import (
     Accepted,
     ErrorRecord,
+    MessageName,
     NewDelivery,
     PublishOutcome,
     RejectedRecord,
@@ -34,9 +39,10 @@ from twigcast.broker.model import (
 )
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
+from twigcast.lifecycle.chains import Relation
 from twigcast.limits import Limits
 
-_new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
+_new_delivery = cast("Callable[[tuple[object, ...]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
 
 RECORDED_EACH: Final = 3
@@ -46,9 +52,6 @@ RECORD_SECONDS: Final = 60.0
 """and those after them one for so many seconds, unless the reason is another one."""
 
 _WITHOUT_DIGITS: Final = str.maketrans("", "", "0123456789,")
-
-Name = tuple[int, str, str]
-"""The identity of a message: tenant, source, the publisher's id."""
 
 
 class Publish(EvaluatedOperation):
@@ -61,6 +64,11 @@ class Publish(EvaluatedOperation):
         self.size = sum(len(s.body) for s in submissions)
         self.message_tenants = [s.tenant_id for s in submissions]
         self.tenant_ids = tuple(dict.fromkeys(self.message_tenants))
+
+    def named(self, index: int) -> Submission | None:
+        """Returns a submission if it has an id."""
+        submission = self.submissions[index]
+        return None if submission.message_id is None else submission
 
     def prepared(self, index: int, population: TenantPopulation, limits: Limits) -> PreparedMessage:
         """Returns a submission in UTF-8."""
@@ -79,7 +87,7 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
     owners: list[int] = []
     for index, operation in enumerate(operations):
         if operation.failure is None:
-            messages += up_to_date(operation, group.population, group.options.limits)
+            messages += _as_stored(operation, group)
             owners += repeat(index, len(operation.evaluated))
     results, refusals = PublishRun(messages, group, owners).run()
     end = 0
@@ -90,12 +98,31 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
             operation.result = results[start:end]
 
 
+def _as_stored(operation: Publish, group: CommitGroup) -> Sequence[EvaluatedMessage]:
+    """Returns the evaluated messages of an operation; those that seemed to be repeated and are not are evaluated here.
+
+    That is rare: the message of their id has expired in between.
+    """
+    limits = group.options.limits
+    results = up_to_date(operation, group.population, limits)
+    repeated = [m.submission for m in results if m.is_repeated and m.submission is not None]
+    if not repeated:
+        return results
+    existing = group.transaction.stored_messages(repeated)
+    return [
+        evaluate([(operation, index)], group.population.of(m.submission.tenant_id), limits)[0]
+        if m.is_repeated and m.submission is not None and m.submission.name not in existing
+        else m
+        for index, m in enumerate(results)
+    ]
+
+
 class PublishRun:
     """A run of publishing; ``owners`` are the operations of the messages, each of which is stored whole or not."""
 
     def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup, owners: Sequence[int] = ()) -> None:
         self._evaluated = [
-            (message.submission, message.form, message.evaluation, message.received)
+            (message.submission, message.form, message.evaluation, message.received, message)
             for message in messages
             if message.submission is not None
         ]
@@ -107,19 +134,21 @@ class PublishRun:
         self._deliveries: list[NewDelivery] = []
         self._published: list[PublishedMessage] = []
         self._errors: list[ErrorRecord] = []
+        self._lifecycles = LifecycleRun(group)
+        self._windows = WindowRun(group)
 
     def run(self) -> tuple[list[PublishOutcome | None], dict[int, QueueFull]]:
         """Stores the messages with their deliveries; returns the result of each, and the operations refused."""
         named = [submission for submission, *_ in self._evaluated if submission.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
-        here: dict[Name, StoredMessage] = {}
+        here: dict[MessageName, StoredMessage] = {}
         results: list[PublishOutcome | None] = []
         refusals = self._refusals(existing)
-        for position, (submission, form, evaluation, received) in enumerate(self._evaluated):
+        for position, (submission, form, evaluation, received, message) in enumerate(self._evaluated):
             if refusals and self._owners[position] in refusals:
                 results.append(None)
                 continue
-            name = _name(submission)
+            name = submission.name
             if submission.message_id is not None and (name in here or name in existing):
                 results.append(self._repeated(submission, here.get(name) or existing[name]))
                 continue
@@ -127,19 +156,24 @@ class PublishRun:
                 results.append(self._reject(submission, evaluation.error))
                 continue
             assert form is not None, "it was not rejected"
-            accepted = self._accept(submission, form, evaluation, received)
+            accepted = self._accept(submission, form, evaluation, received, message)
             if submission.message_id is not None and accepted.seq:
                 here[name] = self._messages[-1]
+            self._group.counted.rows_added += message.rows_added
+            self._group.counted.rows_missed += message.rows_missed
+            if message.invalid is not None:
+                accepted = replace(accepted, invalid=message.invalid)
+                self._group.counted.invalid += 1
             results.append(accepted)
         self._store()
         return results, refusals
 
-    def _refusals(self, existing: Container[Name]) -> dict[int, QueueFull]:
+    def _refusals(self, existing: Container[MessageName]) -> dict[int, QueueFull]:
         """Returns the operations with a message for a subscriber for which too much waits, each with its refusal."""
         refusals: dict[int, QueueFull] = {}
-        for position, (submission, _, evaluation, _) in enumerate(self._evaluated):
+        for position, (submission, _, evaluation, _, _) in enumerate(self._evaluated):
             refusal = refusal_of(self._group, submission.tenant_id, evaluation)
-            if refusal is not None and _name(submission) not in existing:
+            if refusal is not None and submission.name not in existing:
                 refusals.setdefault(self._owners[position], refusal)
         if refusals:
             self._group.counted.overflow_refused += sum(owner in refusals for owner in self._owners)
@@ -180,19 +214,36 @@ class PublishRun:
             column=error.column,
         )
 
-    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float) -> Accepted:
+    def _accept(
+        self,
+        submission: Submission,
+        form: StoredForm,
+        evaluation: Evaluation,
+        received: float,
+        evaluated: EvaluatedMessage,
+    ) -> Accepted:
+        facts = evaluated.facts
         seq = self._seq
         self._seq += 1
         message_id = submission.message_id or uuid.uuid4().hex
-        matches = len(evaluation.numbers)
+        living: LivingEvaluation | None = None
+        if facts is not None:
+            living = self._lifecycles.enter(submission, facts, evaluation, seq, received)
+            evaluation = living.evaluation
         about = seq, submission.tenant_id, submission.source, message_id, received
-        message = StoredMessage(*about, form.xml, matches, form.id_types, self._digest(submission))
+        message = StoredMessage(*about, form.xml, 0, form.id_types, self._digest(submission))
+        relations = None if living is None else living.relations
+        evaluation, relations, told = self._windows.enter(message, evaluation, evaluated.values, relations)
+        matches = len(evaluation.numbers)
+        message = replace(message, matches=matches)
         self._messages.append(message)
         if matches:
-            self._deliver(message, evaluation)
+            self._deliver(message, evaluation, relations, told)
         for failure in evaluation.undecided:
             self._tell(int(failure.key), failure.reason, seq)
-        return Accepted(seq, message_id, matches)
+        if living is None or facts is None:
+            return Accepted(seq, message_id, matches)
+        return Accepted(seq, message_id, matches, effect=living.effect, trouble=living.trouble)
 
     def _tell(self, number: int, reason: str, seq: int) -> None:
         """Records that a subscription is undecided, or only counts it: hundreds may be, on each message."""
@@ -206,9 +257,17 @@ class PublishRun:
         self._errors.append(ErrorRecord(number, self._group.now, reason, seq, records.uncounted + 1))
         records.count, records.at, records.kind, records.uncounted = records.count + 1, now, kind, 0
 
-    def _deliver(self, message: StoredMessage, evaluation: Evaluation) -> None:
-        columns = evaluation.queues, repeat(message.seq), evaluation.numbers, evaluation.payloads or repeat(None)
-        deliveries = list(map(_new_delivery, zip(*columns, strict=False)))
+    def _deliver(
+        self,
+        message: StoredMessage,
+        evaluation: Evaluation,
+        relations: Sequence[Relation | None] | None,
+        told: Sequence[str | None] | None,
+    ) -> None:
+        payloads: Iterable[bytes | None] = evaluation.payloads or repeat(None)
+        columns = evaluation.queues, repeat(message.seq), evaluation.numbers, payloads
+        more = relations or repeat(None), told or repeat(None)
+        deliveries = list(map(_new_delivery, zip(*columns, *more, strict=False)))
         self._deliveries += deliveries
         self._published.append(PublishedMessage(message, deliveries, evaluation.keys))
         self._group.result.pushed.update(evaluation.pushed)
@@ -233,12 +292,10 @@ class PublishRun:
             self._transaction.add_deliveries(self._deliveries)
         if self._errors:
             self._transaction.add_errors(self._errors)
+        self._published = self._lifecycles.withdraw(self._published)
         self._group.published += self._published
         count_pending(self._group, self._published)
-
-
-def _name(submission: Submission) -> Name:
-    return submission.tenant_id, submission.source, submission.message_id or ""
+        self._windows.finish()
 
 
 def _reason(error: Rejection) -> str:

@@ -20,8 +20,9 @@ from twigcast.broker.hub.commit import Operation
 from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
 from twigcast.broker.hub.operations import StoreReplay
 from twigcast.broker.hub.overflow import ResumeDrained
-from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.hub.population import MatchOutcome, RegisteredSubscription, TenantPopulation
 from twigcast.broker.hub.tenant_threads import TenantThreads
+from twigcast.broker.hub.windows import ReplayedMessage
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
 from twigcast.broker.options import HubOptions, refused_dialect
@@ -60,6 +61,8 @@ class _Chunk:
     deliveries: list[NewDelivery]
     errors: list[ErrorRecord]
     replay_next: int | None
+    replayed: list[ReplayedMessage] = field(default_factory=list)
+    """The messages that concern a window; they are no deliveries yet."""
 
 
 @dataclass(eq=False)
@@ -221,12 +224,20 @@ class Replays:
             chunk = await self._questions.run(subscription.tenant_id, work)
             position = matcher.position or 0
             replay = StoreReplay(
-                matcher.member, chunk.deliveries, position, chunk.replay_next, matcher.end, errors=chunk.errors
+                matcher.member,
+                chunk.deliveries,
+                position,
+                chunk.replay_next,
+                matcher.end,
+                errors=chunk.errors,
+                replayed=chunk.replayed,
+                match=matcher.concerned,
             )
             if not await self._write(replay):
                 return False
             if chunk.replay_next is None:
-                return True
+                # Where there is a window, messages that came meanwhile may be next.
+                return replay.goes_on_at is None
             matcher.position = chunk.replay_next
 
     async def _follow(self, subscription: StoredSubscription) -> None:
@@ -326,6 +337,23 @@ class _Matcher:
         result.replay_next = seq + 1 if seq < end else None
         return result
 
+    def concerned(self, messages: Sequence[StoredMessage]) -> list[ReplayedMessage]:
+        """Returns those of the messages that concern the window; in the writing thread, while this one waits."""
+        result = _Chunk([], [], None)
+        self._match(messages, result)
+        return result.replayed
+
+    def _add_to_window(self, message: StoredMessage, outcome: MatchOutcome, result: _Chunk) -> None:
+        table, number = self._population.windows, self.member.id
+        values = table.read(message.with_ids, [number] if outcome.slots else [])
+        registered = table.get(number)
+        if values is None or registered is None:
+            return
+        if outcome.slots or number in table.second_for(values):
+            payload = outcome.payloads[0] if outcome.payloads else None
+            found = ReplayedMessage(message, payload, values, registered, is_first=bool(outcome.slots))
+            result.replayed.append(found)
+
     def _match(self, messages: Sequence[StoredMessage], result: _Chunk) -> None:
         received = [message.received for message in messages]
         outcomes = self._population.match([message.with_ids for message in messages], received)
@@ -335,6 +363,10 @@ class _Matcher:
             if outcome.error is not None:
                 reasons.append(str(outcome.error))
             payloads = outcome.payloads or [None] * len(outcome.slots)
+            if self.member.window is not None:
+                if outcome.error is None:
+                    self._add_to_window(message, outcome, result)
+                payloads = []
             result.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
             for reason in reasons:
                 last = result.errors[-1] if result.errors else None

@@ -7,7 +7,6 @@ they differ, nothing expires by age, until the clock agrees again or an operator
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from twigcast.broker.errors import BrokerError
+from twigcast.broker.hub.upkeep import every
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import ClockState
 from twigcast.broker.options import HubOptions
@@ -82,6 +81,12 @@ class RetentionClock:
             self._log(wall - expected)
         return None if is_held else wall
 
+    def even_now(self, transaction: Transaction) -> float | None:
+        """Returns the time; ``None`` while the clock differs from what is expected of it, whatever is due."""
+        self.now(transaction)
+        state = self.state()
+        return state.now if abs(state.now - state.expected) <= self._step_max else None
+
     def _is_due(self, transaction: Transaction, wall: float) -> bool:
         return self._retention_seconds is not None and transaction.is_due(wall - self._retention_seconds)
 
@@ -130,12 +135,7 @@ class Retention:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        while True:
-            await asyncio.sleep(self._options.upkeep_seconds)
-            try:
-                await self.once()
-            except BrokerError as error:
-                logger.warning("retention is postponed: %s", error)
+        await every(self._options.upkeep_seconds, self.once, logger, "retention is postponed")
 
     async def once(self) -> None:
         """Removes what has expired now."""

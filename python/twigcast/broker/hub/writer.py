@@ -130,7 +130,7 @@ class Writer:
     def _try_next(self) -> None:
         """Carries out one group, unless a thread is at work; then, or if more waits, the writing thread goes on."""
         if not self._at_work.acquire(blocking=False):
-            # Whoever is at work looks for what waits once it is not any more.
+            # The thread at work looks for waiting operations when it is done.
             return
         try:
             if operations := self._take():
@@ -282,7 +282,9 @@ class Writer:
         bound = self._options.listener_deliveries_max
         for item in published:
             message = item.message
-            for (queue_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
+            for (queue_id, seq, subscription_id, payload, relation, told), key in zip(
+                item.deliveries, item.keys, strict=True
+            ):
                 mine = over.queues.get(queue_id)
                 if mine is None:
                     if queue_id not in self._live:
@@ -290,14 +292,15 @@ class Writer:
                     mine = over.queues[queue_id] = []
                 number = _delivery_id((seq, subscription_id))
                 if len(mine) < bound:
-                    mine.append(_delivery((number, queue_id, key, message, payload, False)))
+                    mine.append(_delivery((number, queue_id, key, message, payload, False, 0, relation, told)))
                 else:
                     over.overflown[queue_id] = number
 
 
 _SUMMED = (
     *("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "resumed", "replayed"),
-    *("ids_reused", "dropped", "overflow_dead_letters", "overflow_refused"),
+    *("repeated_content", "overtaken", "withdrawn", "window_late", "window_documents"),
+    *("ids_reused", "dropped", "overflow_dead_letters", "overflow_refused", "invalid", "rows_added", "rows_missed"),
 )
 """The counters of a group that are added to those of the broker."""
 

@@ -21,6 +21,7 @@ from twigcast.overlay.onyx.content.projection import Projection, part_of
 from twigcast.overlay.onyx.content.routing_query import everything, is_generalised, routing_query
 from twigcast.overlay.onyx.messages import RoutingQuery
 from twigcast.registration import NO_PARAMS, Params
+from twigcast.windows.declarations import Window
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class LocalInterest(NamedTuple):
     namespaces: Mapping[str, str]
     dialect: str
     params: Params = NO_PARAMS
+    window: Window | None = None
 
 
 @dataclass(eq=False)
@@ -153,6 +155,9 @@ class LocalInterests:
             self._subscribe(created, parts)
 
     def _routing_query(self, interest: LocalInterest) -> RoutingQuery:
+        if interest.window is not None and interest.window.second:
+            # The second message of a sequence matters though the query does not match it.
+            return everything(interest.scope)
         try:
             about = interest.query, interest.namespaces, interest.dialect
             query = routing_query(*about, interest.scope, params=interest.params)
@@ -188,7 +193,8 @@ class LocalInterests:
 
 def _part(interest: LocalInterest) -> Projection | None:
     """Returns the part of a message that a subscription uses; ``None``: the whole."""
-    if interest.params:
+    if interest.params or interest.window is not None:
+        # What windows ask messages is in no part.
         return None
     try:
         return part_of(interest.query, interest.namespaces, interest.dialect)

@@ -59,6 +59,7 @@ def _counters(report: OverlayReport) -> Iterator[Metric]:
         ("transcoded", "Messages that were brought into another form for a neighbour.", report.transcoded),
         ("damaged", "Messages that could not be brought into another form.", report.damaged),
         ("left_as_text", "Messages within the limits as text, but not in another form.", report.left_as_text),
+        ("late", "Messages of other brokers that came after later ones of their publisher.", received.overtaken),
         ("unstorable", "Messages of other brokers that could not be stored.", received.lost),
         ("asked_again", "Messages published here that others asked for again.", tallies.recovered),
         ("recoveries", "Times that others asked for messages again.", tallies.recoveries),

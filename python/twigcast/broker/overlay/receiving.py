@@ -2,14 +2,15 @@
 
 They are matched like messages that are published here, and stored if a subscription here matches. The horizon of their
 root is stored in the same transaction. So after a crash either both are stored or neither, and exactly the missing
-messages are requested again. What arrives during one commit goes into the next. Only one commit is under way at a time,
-so that a horizon never passes a message that is not stored.
+messages are requested again. Messages that arrive during one commit go into the next. Only one commit is under way at a
+time, so that a horizon never passes a message that is not stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from asyncio import Future
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +27,9 @@ from twigcast.broker.hub.evaluation import (
     up_to_date,
 )
 from twigcast.broker.hub.population import Evaluation, TenantPopulation
-from twigcast.broker.hub.publishing import Name, PublishRun
-from twigcast.broker.model import Accepted, Origin, StoredMessage, Submission, Tenant
+from twigcast.broker.hub.publishing import PublishRun
+from twigcast.broker.model import Accepted, ErrorRecord, MessageName, Origin, StoredMessage, Submission, Tenant
+from twigcast.broker.overlay.ordering import MessageOrder
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.limits import Limits
 from twigcast.overlay.errors import WireError
@@ -47,6 +49,7 @@ WAITING_BYTES_MAX: Final = 64 << 20
 """Most that wait for the store. Beyond, links are not read until half is stored."""
 
 _RETRY_SECONDS: Final = 0.5
+_OVERDUE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class ReceiveCounts:
     """The message was stored before."""
     refused: int = 0
     """This broker's engine rejected the message, which is stored as rejected."""
+    overtaken: int = 0
+    """The message was stored after a later one of its broker."""
     lost: int = 0
     """The message could not be stored although the store works; the log names each."""
 
@@ -83,6 +88,8 @@ class StoreReceived(EvaluatedOperation):
     horizons: dict[int, int]
     clock: Callable[[], float]
     bodies: Bodies
+    overtaken: Container[tuple[int, int]] = ()
+    """Root and number of the messages that later ones have overtaken."""
 
     def __post_init__(self) -> None:
         self.message_tenants = [tenant_id for tenant_id, _ in self.received]
@@ -93,7 +100,7 @@ class StoreReceived(EvaluatedOperation):
         """Stores the messages that a subscription matches, and the horizons."""
         if self.failure is not None:
             raise self.failure
-        reception = _Reception(up_to_date(self, group.population, group.options.limits), group)
+        reception = _Reception(up_to_date(self, group.population, group.options.limits), group, self.overtaken)
         reception.run()
         if self.horizons:
             group.transaction.set_horizons(self.horizons, at=self.clock())
@@ -126,12 +133,15 @@ class StoreReceived(EvaluatedOperation):
 class _Reception(PublishRun):
     """A publish run for received messages: stores only matching ones, and does not send them to the overlay again."""
 
-    def __init__(self, messages: Sequence[EvaluatedMessage], group: CommitGroup) -> None:
+    def __init__(
+        self, messages: Sequence[EvaluatedMessage], group: CommitGroup, overtaken: Container[tuple[int, int]]
+    ) -> None:
         super().__init__(messages, group)
+        self._overtaken = overtaken
         self.counts = ReceiveCounts(unwanted=sum(message.submission is None for message in messages))
         self._origins: list[tuple[int, Origin]] = []
 
-    def _refusals(self, existing: Container[Name]) -> dict[int, QueueFull]:
+    def _refusals(self, existing: Container[MessageName]) -> dict[int, QueueFull]:
         # Its publisher has its answer already, from another broker.
         return {}
 
@@ -146,19 +156,33 @@ class _Reception(PublishRun):
         self.counts.refused += 1
         return super()._reject(submission, error)
 
-    def _accept(self, submission: Submission, form: StoredForm, evaluation: Evaluation, received: float) -> Accepted:
+    def _accept(
+        self,
+        submission: Submission,
+        form: StoredForm,
+        evaluation: Evaluation,
+        received: float,
+        evaluated: EvaluatedMessage,
+    ) -> Accepted:
         assert isinstance(submission, _Received)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
             evaluation = _sufficing(evaluation, submission.reduced, population)
         # External queries read stored messages, and use whole ones.
         has_external_queries = bool(population.followers) and not submission.reduced
-        if not (evaluation.numbers or evaluation.undecided or has_external_queries or population.draining):
+        is_second = evaluated.values is not None and any(population.windows.second_for(evaluated.values))
+        is_wanted = evaluation.numbers or evaluation.undecided or is_second
+        if not (is_wanted or has_external_queries or population.draining):
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
-        accepted = super()._accept(submission, form, evaluation, received)
+        accepted = super()._accept(submission, form, evaluation, received, evaluated)
         self._origins.append((accepted.seq, submission.origin))
         self.counts.stored += 1
+        if (submission.origin.root, submission.origin.number) in self._overtaken:
+            self.counts.overtaken += 1
+            reason = f"message {accepted.seq} came after later messages of its publisher, since it was missing for long"
+            now = self._group.now
+            self._errors += [ErrorRecord(number, now, reason, accepted.seq) for number in evaluation.numbers]
         return accepted
 
     def _pass_on(self) -> None:
@@ -186,6 +210,8 @@ class MessageReceiver:
     _is_reading: bool = field(init=False, default=True)
     _has_work: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop = field(init=False, default_factory=asyncio.get_running_loop)
+    order: MessageOrder = field(init=False, default_factory=lambda: MessageOrder(time.monotonic))
+    """What is held back behind gaps."""
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -193,9 +219,14 @@ class MessageReceiver:
         return len(self._waiting), self._waiting_bytes
 
     def add(self, request: StoreRequested) -> None:
-        """Adds a message or a horizon to be stored."""
-        self._waiting.append(request)
-        self._waiting_bytes += _size(request)
+        """Adds a message or a horizon to be stored, once those before it are there."""
+        self._add(self.order.put(request))
+
+    def _add(self, requests: Sequence[StoreRequested]) -> None:
+        if not requests:
+            return
+        self._waiting += requests
+        self._waiting_bytes += sum(map(_size, requests))
         self._has_work.set()
         if self._is_reading and not self._can_accept(1):
             self._is_reading = False
@@ -212,6 +243,14 @@ class MessageReceiver:
                 if not self._is_reading and self._can_accept(2):
                     self._is_reading = True
                     self._set_reading(True)
+
+    async def pass_overdue(self) -> None:
+        """Stores what was held back for too long behind a gap, until cancelled."""
+        while True:
+            await asyncio.sleep(_OVERDUE_SECONDS)
+            if overdue := self.order.overdue():
+                logger.warning("%d messages of other brokers pass a gap that is not closed", len(overdue))
+                self._add(overdue)
 
     async def finish(self) -> None:
         """Stores what has arrived, once :meth:`run` has ended."""
@@ -302,8 +341,11 @@ class MessageReceiver:
         theirs.add_done_callback(pass_back)
         numbers = {tenant.name: tenant.id for tenant in self._tenants().values()}
         known = [(numbers[message.scope], message) for message in messages if message.scope in numbers]
-        self._submit(StoreReceived(known, horizons, self._clock, self._bodies, future=theirs))
+        named = {(message.root, message.number) for message in messages}
+        overtaken = self.order.overtaken & named
+        self._submit(StoreReceived(known, horizons, self._clock, self._bodies, overtaken, future=theirs))
         counts = await answer
+        self.order.overtaken -= named
         counts.unwanted += len(messages) - len(known)
         return counts
 
@@ -340,7 +382,11 @@ def _sufficing(evaluation: Evaluation, reduced: str, population: TenantPopulatio
         if query is None:
             raise UnknownKey(str(number))
         # Of a query with parameters the part is not known: see `LocalInterests`.
-        used = None if query.params else _part(query.query, tuple(query.namespaces.items()), query.dialect)
+        used = (
+            None
+            if query.params or number in population.windows
+            else _part(query.query, tuple(query.namespaces.items()), query.dialect)
+        )
         return part is not None and covers(part, used)
 
     return evaluation.among(suffices)

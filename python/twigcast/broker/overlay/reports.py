@@ -68,9 +68,9 @@ class TrafficTotals:
     recovered: int = 0
     """Messages published here that others requested again."""
     recoveries: int = 0
-    """Questions of others."""
+    """Requests of other brokers for missed messages."""
     lost: int = 0
-    """Questions for messages that retention had removed."""
+    """Requests for messages that retention had removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,6 @@ class MessageRoute:
     number: int
     """Its number there."""
     passed: list[str]
-    """The brokers that it has passed, this one last."""
+    """The brokers that the message has passed, this one last."""
     branches: list[tuple[str, LinkDecision]]
     """By name of the neighbour, the decision on each link."""

@@ -175,7 +175,13 @@ class Overlay(CommitListener):
         # Before the first link, since a broker without interests misses nothing.
         inside.interests.begin(scopes)
         await driver.start()
-        works = (receiver.run(), inside.interests.run(), self.registering.run(), self._supervise())
+        works = (
+            receiver.run(),
+            receiver.pass_overdue(),
+            inside.interests.run(),
+            self.registering.run(),
+            self._supervise(),
+        )
         inside.tasks = [asyncio.create_task(work) for work in works]
         for task in inside.tasks:
             task.add_done_callback(_log_failure)
@@ -401,7 +407,7 @@ def _is_active(subscription: StoredSubscription, scopes: Mapping[int, str]) -> b
 
 def _local_interest(subscription: StoredSubscription, scopes: Mapping[int, str]) -> LocalInterest:
     s = subscription
-    return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect, s.params)
+    return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect, s.query_params, s.window)
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:

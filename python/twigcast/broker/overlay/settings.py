@@ -42,7 +42,7 @@ class OverlaySettings:
     capacity: float = 0.0
     """Bytes per second that it takes from sources; 0: unknown."""
     holders: tuple[str, ...] = ()
-    """Names of the holders of the registry; empty: other brokers name them, or there is none."""
+    """Names of the brokers that hold the registry; empty: other brokers name them, or there is no registry."""
     placement: Placement = Placement.BOTH
     reduces: bool = False
     """Whether links carry only the parts of messages that are used behind them."""

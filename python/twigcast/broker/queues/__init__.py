@@ -1,5 +1,7 @@
 """The queues of subscribers in memory.
 
 - ``live``: queues that are being read, and their readers;
-- ``leases``: deliveries that are handed out for some time.
+- ``leases``: deliveries of ordered queues that are handed out for some time;
+- ``workers``: shared queues, whose deliveries several workers take beside each other;
+- ``waiting``: readers that wait for the next event of a queue; ``lag``: how far subscribers are behind.
 """

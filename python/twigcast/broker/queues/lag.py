@@ -106,16 +106,17 @@ class LagTracker:
         self._clock = clock
         self._filled: set[int] = set()
         self._due: dict[int, float] = {}
-        """Queues to read, in order, with the time since which that is so."""
+        """Queues to read, in order, each with the time since which it is due."""
         self._tenants: dict[int, _TenantQueues] = {}
         self._tenant_of: dict[int, int] = {}
         """Tenants of the queues that are behind."""
         self._known_up_to: int | None = 0
-        """The queue up to which those of the store were read once; ``None`` if all were."""
+        """The last queue of the store that has been read once; ``None`` when all have been."""
         self._is_turn_of_store = True
-        """Whether queues of the store are read next, until all were once; those that are due have every other turn."""
+        """Whether the next turn reads queues of the store, until all have been read once. Due queues have every other
+        turn."""
         self._read_since = clock()
-        """Since when what is read next has waited for it."""
+        """The time since which the next queue has been due."""
         self._batch = 50
         self._lock = threading.Lock()
         self.tenants: Mapping[int, TenantLag] = {}

@@ -13,18 +13,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from twigcast.broker.model import DeliveryId, QueuedDelivery
 from twigcast.broker.queues.live import LiveQueues
+from twigcast.broker.queues.waiting import WaitingReaders
 
 _FORGOTTEN_CHECK = 1_000
 """Number of recorded deliveries from which those that are no longer pending are removed."""
 
 
-class QueueLeases:
+class QueueLeases(WaitingReaders):
     """The leases of one queue, and a reader of it while a pull waits.
 
     ``changed`` is called with how many leases came; the number is negative if they ended.
     """
 
     def __init__(self, clock: Callable[[], float], changed: Callable[[int], None] = lambda change: None) -> None:
+        super().__init__()
         self._clock = clock
         self._changed = changed
         self._until: dict[DeliveryId, float] = {}
@@ -38,8 +40,6 @@ class QueueLeases:
         self.reading = asyncio.Lock()
         self._settled: set[DeliveryId] = set()
         """Deliveries acknowledged during a read, which may still return them."""
-        self._waiting: list[asyncio.Future[None]] = []
-        self.closed = False
 
     def __len__(self) -> int:
         return len(self._until)
@@ -145,30 +145,6 @@ class QueueLeases:
         """Wakes waiting pulls, since the queue begins anew."""
         self.wake()
 
-    def wake(self) -> None:
-        """Wakes waiting pulls."""
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    def close(self) -> None:
-        """Ends waiting pulls."""
-        self.closed = True
-        self.wake()
-
-    def ticket(self) -> asyncio.Future[None]:
-        """Returns a future that is done at the next event."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        return future
-
-    def cancel(self, ticket: asyncio.Future[None]) -> None:
-        """Cancels a future of :meth:`ticket`."""
-        ticket.cancel()
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)
-
 
 class Leases:
     """The leases of all queues."""
@@ -210,7 +186,7 @@ class Leases:
                 ticket = table.ticket()
                 try:
                     leased = await self._lease(queue_id, table, limit, visibility)
-                    if leased or table.closed or not await self._changed(table, ticket, deadline):
+                    if leased or table.closed or not await table.wait(ticket, self._clock, deadline):
                         return leased
                 finally:
                     table.cancel(ticket)
@@ -252,13 +228,3 @@ class Leases:
                 self._queues.has_handed_out(queue_id, leased[-1].id)
         self._queues.metrics.leased += len(leased)
         return leased
-
-    async def _changed(self, table: QueueLeases, ticket: asyncio.Future[None], deadline: float) -> bool:
-        """Waits until reading again may help; returns whether there is time left for it."""
-        now = self._clock()
-        if now >= deadline:
-            return False
-        ends = table.next_end()
-        until = deadline if ends is None else min(deadline, ends)
-        await asyncio.wait([ticket], timeout=max(until - now, 0))
-        return True

@@ -63,7 +63,7 @@ class QueueReader(Protocol):
         """Reports a ceiling that has moved or is gone."""
 
     def restart(self) -> None:
-        """Begins anew with what is pending."""
+        """Starts again with the first pending delivery."""
 
     def close(self) -> None:
         """Reports the end of the queue or of the broker."""
@@ -197,10 +197,10 @@ class LiveQueues:
 
 
 class QueueCursor:
-    """A reader of one queue from a position on (``None``: what is pending), for one asynchronous iteration.
+    """A reader of one queue from a position on (``None``: the first pending delivery), for one asynchronous iteration.
 
-    ``marked`` marks deliveries from the store. ``offer`` is offered new deliveries while the iteration waits; those
-    that it takes do not come in the iteration. Without ``open_`` the iteration is empty.
+    ``marked`` marks deliveries from the store. While the iteration waits, new deliveries are passed to ``offer``; those
+    that it takes are left out of the iteration. Without ``open_`` the iteration is empty.
     """
 
     def __init__(

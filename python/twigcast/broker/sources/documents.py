@@ -1,8 +1,8 @@
 """Feeds as they arrive: in any encoding, with something before or behind them, and of any kind.
 
-:func:`read_document` returns a feed in plain UTF-8 without an XML declaration. What it takes away becomes spaces, so
-that lines and columns are still those of the feed. Each such repair is a warning. What stands inside of entries is not
-touched.
+:func:`read_document` returns a feed in plain UTF-8 without an XML declaration. Bytes that it removes become spaces, so
+that lines and columns are still those of the feed. Each such repair is a warning. The content of entries is not
+changed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _skip_junk(document: FeedDocument, text: bytes) -> None:
 
 
 def not_a_feed(document: FeedDocument, url: str) -> str:
-    """Returns what a document is that is no feed, and where there may be one."""
+    """Returns the reason for refusing a document that is no feed, with the address of a feed that it names."""
     if _HTML_START.match(document.text) or (document.root is not None and document.root.name.lower() == "html"):
         named = _feeds_named(document.text, url)
         advice = f"; it names this feed: {named[0]}" if named else ""

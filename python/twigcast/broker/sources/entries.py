@@ -71,16 +71,16 @@ class EntryLink:
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """An entry of a feed, or a part of it that is none because of an error."""
+    """An entry of a feed, or a part of the feed that cannot be read as one."""
 
     id: str
     xml: bytes
     error: RejectedMessage | None = None
-    """Why it cannot be used, with the place in the feed."""
+    """The reason why it cannot be used, with the position in the feed."""
     variant: str = ""
-    """A digest of title, links and dates, by which entries of one id are told apart."""
+    """A digest of title, links and dates, which distinguishes entries with the same id."""
     content: str = ""
-    """A digest of what the feed writes in it, without what it inherits."""
+    """A digest of the entry as the feed writes it, without inherited elements."""
     updated: str = ""
     """When it was last changed, as it is written."""
     links: tuple[EntryLink, ...] = ()
@@ -181,7 +181,7 @@ class _FeedReader:
         return None
 
     def _skip(self, failed: Record, records: list[Record]) -> bool:
-        """Makes spaces of what is damaged; returns whether there is more behind it."""
+        """Replaces a damaged part by spaces; returns whether there is more behind it."""
         at, error = failed.offset, failed.error
         if at is None or error is None or self.feed.document.root is None:
             self.feed.error = error
@@ -278,7 +278,7 @@ def _entry_of(record: Record, with_authors: bytes) -> FeedEntry:
     try:
         reader.read(xml)
     except expat.ExpatError:
-        # Whoever matches it says what is wrong with it.
+        # Matching reports the fault.
         identity, variant = digest_id(xml), content
     else:
         identity, variant = short_id(reader.identity() or digest_id(xml)), reader.variant()

@@ -58,7 +58,7 @@ def link_to_follow(entry: FeedEntry, media_types: Sequence[str]) -> EntryLink | 
 
 
 def document_id(xml: bytes, url: str) -> str:
-    """Returns the id of a linked document: of an alert (CAP) that by which others refer to it, else its address."""
+    """Returns the id of a linked document: that by which alerts (CAP) refer to each other, else its address."""
     reader = _AlertReader()
     try:
         reader.parser.Parse(xml, True)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from twigcast.broker.model import UpdateMode
-from twigcast.broker.sources.dates import is_newer
 from twigcast.broker.sources.entries import FeedEntry
+from twigcast.reading.dates import is_newer
 
 _SEEN_BEYOND: Final = 1_000
 """Number of ids that are remembered beyond those that the feed shows."""
@@ -108,8 +108,8 @@ def _written(mark: str, version: EntryVersion) -> str:
 def identified(entries: Sequence[FeedEntry], memory: EntryMemory) -> tuple[list[tuple[str, FeedEntry]], int]:
     """Returns the entries of a feed with the ids of their messages, and how many are copies of others.
 
-    Where a feed uses an id for several entries, what else it says of each joins the id. One of them keeps the id alone:
-    the one that was published under it, or else the last one, which is the oldest.
+    If a feed uses one id for several entries, their ids get a digest of the rest of the entry. One entry keeps the
+    plain id: the one that was published under it, or else the last one, which is the oldest.
     """
     groups: dict[str, list[FeedEntry]] = {}
     distinct: set[tuple[str, str, str]] = set()

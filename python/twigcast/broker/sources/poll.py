@@ -103,7 +103,7 @@ class _DocumentMissing(RequestFailed):
 
 @dataclass(slots=True)
 class _LinkState:
-    """What one poll has to do with links."""
+    """The links of one poll: which may be followed, for how long, and failed attempts."""
 
     policy: LinkPolicy = field(default_factory=lambda: LinkPolicy(()))
     end: float = 0.0
@@ -237,7 +237,7 @@ class Poll:
             return
         self._skip("known" if before.content in ("", now.content) else "changed")
         if self._source.updates == "ignore" or not before.content:
-            # What was not told of as an update until now is none later.
+            # A change that was not published is not published later, either.
             self._memory.record(name, EntryVersion.of(entry, before.updates))
 
     async def _refuse(self, entry: FeedEntry, error: RejectedMessage) -> None:
@@ -298,7 +298,7 @@ class Poll:
             self._report.refuse(url, error.reason)
         except RequestFailed as error:
             attempts = links.attempts.get(mark_of(url), 0) + 1
-            # A server that is away, or busy, comes back; what it says it does not have is asked for a few times.
+            # A server that is away or busy comes back. A document that it does not have is requested a few times only.
             is_over = isinstance(error, _DocumentMissing) and attempts >= _LINK_ATTEMPTS_MAX
             links.attempts[mark_of(url)] = _GIVEN_UP if is_over else attempts
             links.has_failed |= not is_over
@@ -446,10 +446,11 @@ class Poll:
             elif isinstance(result, IdReused) or result.duplicate:
                 # An entry that has changed since, where updates are not published, or were not remembered yet.
                 self._skip("known")
-            elif draft.is_update:
-                self._report.updated += 1
             else:
-                self._report.took += 1
+                self._report.updated += draft.is_update
+                self._report.took += not draft.is_update
+                if result.invalid is not None:
+                    self._report.warn([f"{draft.submission.message_id}: {result.invalid}"])
             # Rejected ones too: they are stored, with the reason, and would be rejected again.
             for name, version in draft.records:
                 self._memory.record(name, version)

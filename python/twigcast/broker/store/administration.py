@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from twigcast.broker.errors import Conflict, LimitReached, UnknownObject
 from twigcast.broker.model import Scope, Source, Statistics, Tenant, Token
 from twigcast.broker.store.database import Reads, Row, Writes
 
-_TOKEN: Final = "id, tenant_id, name, scopes, digest, created"  # noqa: S105
+_OF_TOKENS: Final = (
+    "id, tenant_id, name, scopes, digest, created, expires, used, previous_digest, previous_until, narrowed"
+)
 _SOURCE: Final = "id, tenant_id, name, kind, url, interval, dtd, paused, state, options"
 
 
 def _token(row: Row) -> Token:
-    number, tenant_id, name, scopes, digest, created = row
-    return Token(number, tenant_id, name, frozenset(map(Scope, scopes.split())), bytes(digest), created)
+    number, tenant_id, name, scopes, digest, created, expires, used, previous, previous_until, narrowed = row
+    about = {key: frozenset(names) for key, names in json.loads(narrowed or "{}").items()}
+    before = None if previous is None else bytes(previous)
+    known = frozenset(map(Scope, scopes.split()))
+    return Token(number, tenant_id, name, known, bytes(digest), created, expires, used, before, previous_until, **about)
+
+
+def _narrowed(sources: Collection[str] | None, subscribers: Collection[str] | None) -> str | None:
+    """Returns what a token is narrowed to, as JSON."""
+    chosen = {"sources": sources, "subscribers": subscribers}
+    results = {name: sorted(names) for name, names in chosen.items() if names is not None}
+    return json.dumps(results) if results else None
 
 
 def _source(row: Row) -> Source:
@@ -27,9 +39,15 @@ def _source(row: Row) -> Source:
 
 
 def _source_options(source: Source) -> str | None:
-    """Returns the settings of polling as JSON, without those that are as usual."""
-    options = {"updates": source.updates, "follow": list(source.follow), "follow_hosts": list(source.follow_hosts)}
-    chosen = {name: value for name, value in options.items() if value and value != "ignore"}
+    """Returns further settings as JSON, without those that are as usual."""
+    usual = Source(0, source.tenant_id, source.name, source.kind)
+    names = ("updates", "follow", "follow_hosts", "doctype", "validation", "profile", "lookups", "xsd")
+    options = {name: getattr(source, name) for name in names if getattr(source, name)}
+    chosen = {
+        name: value if isinstance(value, str) else list(value)
+        for name, value in options.items()
+        if value != getattr(usual, name)
+    }
     return json.dumps(chosen) if chosen else None
 
 
@@ -54,15 +72,15 @@ class AdministrationReads(Reads):
         return [number for (number,) in self.rows("SELECT id FROM tenants WHERE erased = 1 ORDER BY id")]
 
     def token_by_digest(self, digest: bytes) -> Token | None:
-        """Returns a token by the digest of its secret."""
-        row = self.first(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
+        """Returns a token by the digest of its secret, or of the one before; the caller judges how long it is valid."""
+        row = self.first(f"SELECT {_OF_TOKENS} FROM tokens WHERE digest = ? OR previous_digest = ?", (digest, digest))
         return None if row is None else _token(row)
 
     def tokens(self, tenant_id: int) -> list[Token]:
         """Returns the tokens of a tenant."""
         return [
             _token(row)
-            for row in self.rows(f"SELECT {_TOKEN} FROM tokens WHERE tenant_id = ? ORDER BY id", (tenant_id,))
+            for row in self.rows(f"SELECT {_OF_TOKENS} FROM tokens WHERE tenant_id = ? ORDER BY id", (tenant_id,))
         ]
 
     def access_version(self) -> int:
@@ -154,16 +172,36 @@ class AdministrationWrites(Writes):
         *,
         at: float,
         tokens_max: int | None = None,
+        expires: float | None = None,
+        sources: frozenset[str] | None = None,
+        subscribers: frozenset[str] | None = None,
     ) -> Token:
         """Stores the digest of a new token. Raises LimitReached if the tenant has ``tokens_max`` already."""
         self._require_tenant(tenant_id)
         self._refuse_over("tokens", tenant_id, tokens_max)
-        token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
+        number = self.counters.take("token")
         self.session.execute(
-            f"INSERT INTO tokens ({_TOKEN}) VALUES (?, ?, ?, ?, ?, ?)",
-            (token.id, tenant_id, name, " ".join(sorted(scopes)), digest, at),
+            "INSERT INTO tokens (id, tenant_id, name, scopes, digest, created, expires, narrowed) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, tenant_id, name, " ".join(sorted(scopes)), digest, at, expires, _narrowed(sources, subscribers)),
         )
-        return token
+        return Token(number, tenant_id, name, scopes, digest, at, expires, sources=sources, subscribers=subscribers)
+
+    def rotate_token(self, token_id: int, digest: bytes, *, previous_until: float) -> Token:
+        """Gives a token a new secret. The secret before it stays valid for a while, and earlier ones become invalid."""
+        if not self.session.execute(
+            "UPDATE tokens SET previous_digest = digest, previous_until = ?, digest = ? WHERE id = ?",
+            (previous_until, digest, token_id),
+        ):
+            raise UnknownObject("there is no such token")
+        self.counters.take("access")
+        (row,) = self.session.rows(f"SELECT {_OF_TOKENS} FROM tokens WHERE id = ?", (token_id,))
+        return _token(row)
+
+    def set_tokens_used(self, uses: Mapping[int, float]) -> None:
+        """Stores when tokens were used last; those that were deleted meanwhile are left out."""
+        for number, at in uses.items():
+            self.session.execute("UPDATE tokens SET used = ? WHERE id = ?", (at, number))
 
     def delete_token(self, token_id: int) -> None:
         """Removes a token."""

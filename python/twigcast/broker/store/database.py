@@ -51,10 +51,29 @@ class DatabaseSession(Protocol):
         """Returns many values as one parameter."""
 
 
+class WritingTenure(Protocol):
+    """The right of one broker to write to a database that others reach too, until another one takes over."""
+
+    number: int
+    on_lost: Callable[[], None]
+
+    @property
+    def is_valid(self) -> bool:
+        """Returns whether nobody else can be active."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Returns whether another broker has taken over."""
+
+
 class Database(Protocol):
     """A database: one writer at a time, many readers."""
 
     url: str
+
+    @property
+    def tenure(self) -> WritingTenure | None:
+        """The tenure of a broker; ``None`` where no other one can take over."""
 
     def read(self, work: Callable[[DatabaseSession], T]) -> T:
         """Calls a reader, and calls it again if the connection is lost meanwhile."""
@@ -136,6 +155,8 @@ class Memory:
     """Seals and opens secrets."""
     queues_set_aside: set[int] = field(default_factory=set)
     """Queues that may have deliveries set aside; no other queue has."""
+    shared_queues: set[int] = field(default_factory=set)
+    """Queues that workers share, or did; no other queue has leases."""
 
 
 class Reads:

@@ -8,8 +8,9 @@ from typing import Final
 from twigcast.broker.model import QueueLag, QueueState
 from twigcast.broker.store.database import DatabaseSession, Reads, Row
 from twigcast.broker.store.queues import PENDING
+from twigcast.broker.store.sharing import queue_state
 
-_QUEUE: Final = "id, tenant_id, subscriber, acked, kind"
+_QUEUE: Final = "id, tenant_id, subscriber, acked, kind, sharing"
 
 
 class LagReads(Reads):
@@ -30,7 +31,7 @@ class LagReads(Reads):
             f"ORDER BY subscriber {'ASC' if before is None else 'DESC'} LIMIT ?",
             (tenant_id, *params, limit),
         )
-        return [QueueState(*row) for row in rows]
+        return [queue_state(row) for row in rows]
 
     def queues(self, queue_ids: Sequence[int]) -> list[QueueState]:
         """Returns those of the queues that exist, in any order."""
@@ -38,7 +39,7 @@ class LagReads(Reads):
         def work(session: DatabaseSession) -> list[Row]:
             return session.rows(f"SELECT {_QUEUE} FROM lanes WHERE {session.among('id')}", (session.values(queue_ids),))
 
-        return [QueueState(*row) for row in self.database.read(work)]
+        return [queue_state(row) for row in self.database.read(work)]
 
     def queue_ids_after(self, queue_id: int, limit: int) -> list[int]:
         """Returns the ids of queues behind one, in order, of all tenants."""

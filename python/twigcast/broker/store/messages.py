@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Final
 
-from twigcast.broker.model import ErrorRecord, MessageSummary, RejectedRecord, StoredMessage, Submission
+from twigcast.broker.model import ErrorRecord, MessageName, MessageSummary, RejectedRecord, StoredMessage, Submission
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
 
 MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches, id_types"
@@ -20,6 +20,9 @@ _UNDONE: Final = (
     "AND w.seq = d.seq AND w.subscription_id = d.subscription_id))"
 )
 """The condition that a delivery ``d`` of a queue ``l`` is not acknowledged."""
+
+WINDOW_SOURCE: Final = "twigcast:windows"
+"""The source of what the broker itself tells subscribers; no publisher can have that name. No query is asked of it."""
 
 EXPIRED_DELIVERIES_MAX: Final = 50_000
 """Number of deliveries that one step of retention removes, but at least those of one message."""
@@ -77,6 +80,10 @@ class MessageReads(Reads):
         )
         return None if row is None else StoredMessage(*row)
 
+    def accepted_before(self, submissions: Sequence[Submission]) -> Mapping[MessageName, StoredMessage]:
+        """Returns those submissions that were accepted before, without bodies, by tenant id, source and message id."""
+        return self.database.read(lambda session: _stored(session, submissions))
+
     def messages(
         self,
         tenant_id: int,
@@ -90,9 +97,11 @@ class MessageReads(Reads):
     ) -> list[StoredMessage]:
         """Returns messages of a tenant, or of one of its sources, with their bodies, in order of sequence or reversed.
 
-        With ``bytes_max`` about that many bytes are read, at least one message.
+        Without a source, there are none that the broker has written itself. With ``bytes_max`` about that many bytes
+        are read, at least one message.
         """
-        condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
+        sign, name = ("<>", WINDOW_SOURCE) if source is None else ("=", source)
+        condition, params = f" AND source {sign} ?", (name,)
         chosen = (
             f"FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
             f"ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?"
@@ -160,6 +169,29 @@ class MessageReads(Reads):
         return int(self.one("SELECT value FROM counters WHERE name = 'clock'")[0]) or None
 
 
+def _stored(session: DatabaseSession, submissions: Sequence[Submission]) -> Mapping[MessageName, StoredMessage]:
+    """Returns those submissions that were accepted before, without bodies, by tenant id, source and message id."""
+    requested: dict[int, set[str]] = {}
+    for submission in submissions:
+        if submission.message_id is not None:
+            requested.setdefault(submission.tenant_id, set()).add(submission.message_id)
+    names = {(s.tenant_id, s.source, s.message_id) for s in submissions}
+    existing: dict[MessageName, StoredMessage] = {}
+    for tenant_id, message_ids in requested.items():
+        for some in chunks(sorted(message_ids), 1_000):
+            rows = session.rows(
+                "SELECT seq, tenant_id, source, message_id, received, matches, digest FROM messages "
+                f"WHERE tenant_id = ? AND {session.among('message_id', 'text')}",
+                (tenant_id, session.values(some)),
+            )
+            for seq, tenant, source, message_id, received, matches, digest in rows:
+                if (tenant, source, message_id) in names:
+                    existing[tenant, source, message_id] = StoredMessage(
+                        seq, tenant, source, message_id, received, b"", matches, digest=digest
+                    )
+    return existing
+
+
 class MessageWrites(Writes):
     """Methods that store messages and let them expire."""
 
@@ -167,27 +199,9 @@ class MessageWrites(Writes):
         """Returns the sequence number of the next message."""
         return self.counters.value("seq") + 1
 
-    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[MessageName, StoredMessage]:
         """Returns those submissions that were accepted before, without bodies, by tenant id, source and message id."""
-        requested: dict[int, set[str]] = {}
-        for submission in submissions:
-            if submission.message_id is not None:
-                requested.setdefault(submission.tenant_id, set()).add(submission.message_id)
-        names = {(s.tenant_id, s.source, s.message_id) for s in submissions}
-        existing: dict[tuple[int, str, str], StoredMessage] = {}
-        for tenant_id, message_ids in requested.items():
-            for some in chunks(sorted(message_ids), 1_000):
-                rows = self.session.rows(
-                    "SELECT seq, tenant_id, source, message_id, received, matches, digest FROM messages "
-                    f"WHERE tenant_id = ? AND {self.session.among('message_id', 'text')}",
-                    (tenant_id, self.session.values(some)),
-                )
-                for seq, tenant, source, message_id, received, matches, digest in rows:
-                    if (tenant, source, message_id) in names:
-                        existing[tenant, source, message_id] = StoredMessage(
-                            seq, tenant, source, message_id, received, b"", matches, digest=digest
-                        )
-        return existing
+        return _stored(self.session, submissions)
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
         """Stores accepted messages, with sequence numbers in order from :meth:`next_seq` on."""
@@ -422,6 +436,7 @@ class MessageWrites(Writes):
             freed += size
             matches += count
         for some in chunks(seqs, 1_000):
+            self._copy_kept(some)
             self._remove_deliveries(some, at)
             for table in ("messages", "overlay_origins"):
                 self.session.execute(
@@ -431,6 +446,14 @@ class MessageWrites(Writes):
             self.counters.add("forgotten", max(0, max(seqs) - self.counters.value("forgotten")))
         self.counters.add("bytes", -freed)
         return seqs
+
+    def _copy_kept(self, seqs: Sequence[int]) -> None:
+        """Copies messages into what is kept of them for digests."""
+        self.session.execute(
+            "UPDATE kept_messages SET payload = (SELECT m.xml FROM messages m WHERE m.seq = kept_messages.seq) "
+            f"WHERE {self.session.among('seq')} AND payload IS NULL",
+            (self.session.values(seqs),),
+        )
 
     def _remove_deliveries(self, seqs: Sequence[int], at: float) -> None:
         params = (self.session.values(seqs),)
@@ -451,5 +474,5 @@ class MessageWrites(Writes):
             )
             for subscription_id, count, first, last in lost
         )
-        for table in ("deliveries", "set_aside", "payloads"):
+        for table in ("deliveries", "set_aside", "leases", "payloads"):
             self.session.execute(f"DELETE FROM {table} WHERE {self.session.among('seq')}", params)

@@ -79,7 +79,7 @@ class OverlayWrites(Writes):
     def forget_overlay_identity(self) -> bool:
         """Removes the identity in an overlay, so that the next start makes a new one; returns whether there was one.
 
-        Its part of the registry is removed too: what it promised others may be newer than this store.
+        The part of the registry is removed, too: its promises to other brokers may be newer than this store.
         """
         # A vote that was given, and log entries that others count on, may be newer than the restored state.
         self.session.execute("DELETE FROM overlay_records")

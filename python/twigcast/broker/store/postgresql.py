@@ -1,7 +1,8 @@
 """PostgreSQL below the store: one writing connection, which holds the lock, and a pool of reading ones.
 
 The lock is an advisory one of the writing connection's session: a broker that has lost it cannot write either until it
-has connected and taken the lock again.
+has connected and taken the lock again, and only if no other broker has had a tenure since
+(:mod:`twigcast.broker.store.tenure`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from twigcast.broker.errors import (
 )
 from twigcast.broker.store.database import Params, Row
 from twigcast.broker.store.schema import CURRENT, migrate
+from twigcast.broker.store.tenure import OwnTenure, TenureWatch, read_tenure
 from twigcast.errors import OutputError
 
 T = TypeVar("T")
@@ -140,20 +142,20 @@ class PostgresqlDatabase:
     tables stay as they are.
     """
 
-    def __init__(self, address: str, *, exclusive: bool = True, create: bool = True, migrating: bool = True) -> None:
-        try:
-            parameters = conninfo.conninfo_to_dict(address)
-        except psycopg.ProgrammingError as error:
-            raise Invalid(f"the address of the PostgreSQL store cannot be read: {error}") from error
+    def __init__(
+        self, address: str, *, exclusive: bool = True, create: bool = True, migrating: bool = True, where: str = ""
+    ) -> None:
+        parameters = _read_address(address)
         self._address = address
         self._parameters: dict[str, Any] = parameters
         self.url = _public(parameters)
         self._name = f"twigcast {socket.gethostname()[:24]} {os.getpid()} {secrets.token_hex(4)}"
-        self._exclusive = exclusive
         self._write_lock = threading.Lock()
         self._idle: deque[_Connection] = deque()
         self._types: dict[str, dict[str, str]] = {}
         self._closed = False
+        self.tenure = OwnTenure(self._connect, self._name, where) if exclusive else None
+        """The tenure of a broker; ``where`` is the address under which others reach it."""
         with self._errors():
             self._writer = self._connect()
             try:
@@ -162,6 +164,8 @@ class PostgresqlDatabase:
                     if not create and self._version() == 0:
                         raise UnknownObject(f"there is no store at {self.url}")
                     self._bring_up_to_date(locked=locked)
+                if self.tenure is not None:
+                    self.tenure.take(self._writer)
                 if locked and not exclusive:
                     self._writer.execute("SELECT pg_advisory_unlock(%s)", (LOCK,))
             except BaseException:
@@ -171,14 +175,7 @@ class PostgresqlDatabase:
     # Connections
 
     def _connect(self) -> _Connection:
-        connection = psycopg.connect(
-            self._address,
-            autocommit=True,
-            application_name=self._name,
-            client_encoding="utf8",
-            **{"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 15_000, "keepalives_idle": 10}
-            | self._parameters,
-        )
+        connection = _connect(self._address, self._parameters, self._name)
         connection.execute(_SETTINGS)
         return connection
 
@@ -225,9 +222,12 @@ class PostgresqlDatabase:
             ).fetchall()
             if time.monotonic() > deadline:
                 raise StoreInUse(f"another broker works on {self.url}: {_holder(holders)}")
+            tenure = read_tenure(self._writer)
+            over = tenure.session if tenure is not None and tenure.seconds_left <= 0 else None
             for pid, name, *_ in holders:
-                if name == self._name:
-                    # This broker's former session, which the server does not know to be dead.
+                if name in (self._name, over):
+                    # The former session of this broker, whose death the server has not noticed, or that of another
+                    # broker that hangs. Its open transaction is rolled back.
                     self._writer.execute("SELECT pg_terminate_backend(%s)", (pid,))
             time.sleep(LOCK_SECONDS / 20)
 
@@ -247,9 +247,14 @@ class PostgresqlDatabase:
     def _connect_writer(self) -> None:
         self._writer.close()
         self._writer = self._connect()
-        if self._exclusive:
+        if self.tenure is not None:
             try:
+                self.tenure.check(self._writer)
                 self._take_lock(waiting=True)
+                # From now on no tenure can begin, so this check is final.
+                self.tenure.check(self._writer)
+                # It may have been over while the database was away.
+                self.tenure.renew(self._writer)
             except BaseException:
                 self._writer.close()
                 raise
@@ -422,8 +427,35 @@ class PostgresqlDatabase:
             self._drop_idle()
             # A session outlives its connection for a moment; the lock is free when this returns.
             with suppress(psycopg.Error):
+                if self.tenure is not None:
+                    self.tenure.give_up(self._writer)
                 self._writer.execute("SELECT pg_advisory_unlock_all()")
             self._writer.close()
+
+
+def watch_tenure(address: str) -> TenureWatch:
+    """Returns what a standby sees of the active broker on a database. Raises Invalid for what is no address."""
+    parameters = _read_address(address)
+    name = f"twigcast standby {socket.gethostname()[:24]} {os.getpid()}"
+    return TenureWatch(lambda: _connect(address, parameters, name))
+
+
+def _read_address(address: str) -> dict[str, Any]:
+    try:
+        parameters: dict[str, Any] = conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError as error:
+        raise Invalid(f"the address of the PostgreSQL store cannot be read: {error}") from error
+    return parameters
+
+
+def _connect(address: str, parameters: dict[str, Any], name: str) -> _Connection:
+    return psycopg.connect(
+        address,
+        autocommit=True,
+        application_name=name,
+        client_encoding="utf8",
+        **{"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 15_000, "keepalives_idle": 10} | parameters,
+    )
 
 
 def restore(address: str, backup: Path, *, overwrite: bool) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from twigcast.broker.model import (
+    PULL,
     Attempts,
     DeadLetter,
     DeliveryId,
@@ -24,6 +25,8 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
 from twigcast.broker.store.messages import id_range, messages_by_seq
+from twigcast.broker.store.sharing import queue_state
+from twigcast.lifecycle.chains import Relation
 
 PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
@@ -42,10 +45,11 @@ _PAYLOAD: Final = (
 """Size in bytes of the result that a delivery ``d`` carries; NULL if it carries the message."""
 
 _DEAD_LETTER: Final = (
-    "id, tenant_id, subscription_id, seq, source, message_id, received, attempts, reason, at, rewritten, revived, body"
+    "id, tenant_id, subscription_id, seq, source, message_id, received, attempts, reason, at, rewritten, revived, "
+    "body, relation, told"
 )
 
-_SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml)"
+SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml), d.relation, d.told"
 
 SHARED_BYTES_MIN: Final = 64
 """Results up to this size are stored with each delivery: a reference to them would take as much."""
@@ -66,10 +70,10 @@ class QueueReads(Reads):
     def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         """Returns a queue by the name of its subscriber."""
         row = self.first(
-            "SELECT id, tenant_id, subscriber, acked, kind FROM lanes WHERE tenant_id = ? AND subscriber = ?",
+            "SELECT id, tenant_id, subscriber, acked, kind, sharing FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
         )
-        return None if row is None else QueueState(*row)
+        return None if row is None else queue_state(row)
 
     def pending(
         self,
@@ -104,7 +108,7 @@ class QueueReads(Reads):
             if queue_id in self.memory.queues_set_aside:
                 # These come first: all that is set aside lies below the mark, the rest above.
                 rows = session.rows(
-                    f"SELECT {_SIZES} FROM set_aside w CROSS JOIN deliveries d "
+                    f"SELECT {SIZES} FROM set_aside w CROSS JOIN deliveries d "
                     "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
                     "WHERE w.lane_id = ? AND d.lane_id = w.lane_id AND d.seq = w.seq "
                     "AND d.subscription_id = w.subscription_id "
@@ -112,14 +116,14 @@ class QueueReads(Reads):
                     (queue_id, *position, *params, limit),
                 )
             rows += session.rows(
-                f"SELECT {_SIZES} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
+                f"SELECT {SIZES} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
                 "AND d.acked = 0 AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
                 f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
                 "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
                 "ORDER BY d.seq, d.subscription_id",
                 (queue_id, acked, end, *position, *params, limit - len(rows)),
             )
-            return _deliveries(session, _within(rows, bytes_max))
+            return deliveries_of(session, within(rows, bytes_max))
 
         return self.database.read(work)
 
@@ -192,12 +196,13 @@ class QueueReads(Reads):
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
             rows = session.rows(
-                f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0 FROM subscriptions s "
-                "CROSS JOIN deliveries d WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
+                f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0, d.relation, d.told "
+                "FROM subscriptions s CROSS JOIN deliveries d "
+                "WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
                 "AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
                 (subscription_id, end, limit),
             )
-            return _deliveries(session, rows)
+            return deliveries_of(session, rows)
 
         return self.database.read(work)
 
@@ -254,7 +259,7 @@ def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[in
     return [number for (number,) in rows]
 
 
-def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
+def within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
     """Returns the first rows (of ``pending``) that stay within a number of bytes, at least one."""
     taken: list[Row] = []
     total = 0
@@ -272,15 +277,21 @@ def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
     return taken
 
 
-def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
-    """Returns deliveries with messages, from rows of sequence number, subscription, queue, key and payload size."""
+def deliveries_of(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
+    """Returns deliveries with messages, from rows as of ``SIZES``."""
     messages = messages_by_seq(session, dict.fromkeys(row[0] for row in rows))
     payloads = _payloads(session, rows[0][2], [row[:2] for row in rows if row[4] is not None]) if rows else {}
     return [
         QueuedDelivery(
-            DeliveryId(seq, subscription_id), queue_id, key, messages[seq], payloads.get((seq, subscription_id))
+            DeliveryId(seq, subscription_id),
+            queue_id,
+            key,
+            messages[seq],
+            payloads.get((seq, subscription_id)),
+            relation=None if relation is None else Relation(relation),
+            window_note=told,
         )
-        for seq, subscription_id, queue_id, key, *_ in rows
+        for seq, subscription_id, queue_id, key, _, _, relation, told in rows
         # A message that has just expired is missing for a reader without a fixed snapshot.
         if seq in messages
     ]
@@ -357,9 +368,11 @@ class QueueWrites(Writes):
             self.counters.add("bytes", sum(rewritten.values()))
 
     def _insert_deliveries(self, deliveries: Sequence[NewDelivery]) -> None:
-        self.session.insert(
-            "deliveries", ("lane_id", "seq", "subscription_id", "payload"), deliveries, keep_existing=True
-        )
+        columns = ("lane_id", "seq", "subscription_id", "payload", "relation", "told")
+        if any(delivery.relation or delivery.window_note for delivery in deliveries):
+            self.session.insert("deliveries", columns, deliveries, keep_existing=True)
+        else:
+            self.session.insert("deliveries", columns[:4], (d[:4] for d in deliveries), keep_existing=True)
 
     def _insert_sharing(self, deliveries: Sequence[NewDelivery], numbers: Mapping[tuple[int, bytes], int]) -> None:
         """Stores deliveries of results; a result that several of one message share is stored once."""
@@ -371,9 +384,9 @@ class QueueWrites(Writes):
         if shared:
             rows = [(seq, number, payload) for (seq, payload), number in shared.items()]
             self.session.insert("payloads", ("seq", "number", "payload"), rows, keep_existing=True)
-            columns = ("lane_id", "seq", "subscription_id", "shared")
+            columns = ("lane_id", "seq", "subscription_id", "shared", "relation", "told")
             pointing = [
-                (d.queue_id, d.seq, d.subscription_id, shared[d.seq, d.payload])
+                (d.queue_id, d.seq, d.subscription_id, shared[d.seq, d.payload], d.relation, d.window_note)
                 for d in deliveries
                 if d.payload is not None and (d.seq, d.payload) in shared
             ]
@@ -396,16 +409,38 @@ class QueueWrites(Writes):
         )
         return [DeliveryId(*row) for row in rows]
 
+    def pending_of_messages(
+        self, seqs: Sequence[int], subscription_ids: Collection[int]
+    ) -> dict[int, list[DeliveryId]]:
+        """Returns, by queue, the pending deliveries of some messages for some subscriptions."""
+        self.save_marks()
+        session, requested = self.session, frozenset(subscription_ids)
+        rows = session.rows(
+            "SELECT d.lane_id, d.seq, d.subscription_id FROM deliveries d JOIN lanes l ON l.id = d.lane_id "
+            f"WHERE {session.among('d.seq')} AND d.seq > l.acked AND d.acked = 0 ORDER BY d.seq, d.subscription_id",
+            (session.values(seqs),),
+        )
+        rows += session.rows(
+            f"SELECT d.lane_id, d.seq, d.subscription_id FROM set_aside d WHERE {session.among('d.seq')} "
+            "ORDER BY d.seq, d.subscription_id",
+            (session.values(seqs),),
+        )
+        pending: dict[int, list[DeliveryId]] = {}
+        for queue_id, seq, subscription_id in rows:
+            if subscription_id in requested:
+                pending.setdefault(queue_id, []).append(DeliveryId(seq, subscription_id))
+        return pending
+
     def stored_deliveries(self, queue_id: int, ids: Sequence[DeliveryId]) -> list[QueuedDelivery]:
         """Returns deliveries of a queue with their messages."""
         requested = set(ids)
         rows = self.session.rows(
-            f"SELECT {_SIZES} FROM deliveries d JOIN subscriptions s ON s.id = d.subscription_id "
+            f"SELECT {SIZES} FROM deliveries d JOIN subscriptions s ON s.id = d.subscription_id "
             f"JOIN messages m ON m.seq = d.seq WHERE d.lane_id = ? AND {self.session.among('d.seq')} "
             "ORDER BY d.seq, d.subscription_id",
             (queue_id, self.session.values({id_.seq for id_ in ids})),
         )
-        return _deliveries(self.session, [row for row in rows if row[:2] in requested])
+        return deliveries_of(self.session, [row for row in rows if row[:2] in requested])
 
     def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         """Moves the mark of a queue forward; never back."""
@@ -418,6 +453,8 @@ class QueueWrites(Writes):
             self.session.execute(
                 "DELETE FROM set_aside WHERE lane_id = ? AND seq <= ?", (queue_id, self.marks[queue_id])
             )
+        for queue_id in self.memory.shared_queues.intersection(self.marks):
+            self.session.execute("DELETE FROM leases WHERE lane_id = ? AND seq <= ?", (queue_id, self.marks[queue_id]))
         # Never back, and not into the range that replay is still to fill.
         self.session.many(
             "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
@@ -431,6 +468,11 @@ class QueueWrites(Writes):
         if queue_id in self.marks:
             self.save_marks()
         self._finish_redriven(ids)
+        if queue_id in self.memory.shared_queues:
+            self.session.many(
+                "DELETE FROM leases WHERE lane_id = ? AND seq = ? AND subscription_id = ?",
+                [(queue_id, *id_) for id_ in ids if max(id_) <= INTEGER_MAX],
+            )
         queue = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (queue_id,))
         if queue is None:
             return
@@ -445,8 +487,8 @@ class QueueWrites(Writes):
 
     def _acknowledge_above(self, queue_id: int, queue: Row, left: set[DeliveryId]) -> None:
         """Acknowledges deliveries above the mark."""
-        # Acknowledgement from the front on, the usual case, only moves the mark. One row more shows what is pending
-        # then.
+        # Usually deliveries are acknowledged from the front on, which only moves the mark. One more row is read for the
+        # first delivery that is pending afterwards.
         mark = None
         for seq, subscription_id in self.session.rows(
             "SELECT seq, subscription_id FROM deliveries WHERE lane_id = ? AND seq > ? AND acked = 0 "
@@ -507,22 +549,33 @@ class QueueWrites(Writes):
                 [(id_.subscription_id, id_.seq) for id_ in ids if max(id_) <= INTEGER_MAX],
             )
 
-    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
-        """Moves deliveries, each with its attempts and reason, to the dead letters and acknowledges them."""
+    def dead_letter(
+        self,
+        deliveries: Sequence[tuple[QueuedDelivery, int, str]],
+        *,
+        at: float,
+        pending: Collection[DeliveryId] | None = None,
+    ) -> list[int]:
+        """Moves deliveries, each with its attempts and reason, to the dead letters and acknowledges them.
+
+        With ``pending``, others than these are left alone, unless they are being redriven. Returns the dead letters.
+        """
         by_queue: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
-            ids.append(
-                self._dead_letter_redriven(delivery, attempts, reason, at)
-                or self._dead_letter(delivery, attempts, reason, at)
-            )
+            number = self._dead_letter_redriven(delivery, attempts, reason, at)
+            if number is None and (pending is None or delivery.id in pending):
+                number = self._dead_letter(delivery, attempts, reason, at)
+            if number is None:
+                continue
+            ids.append(number)
             by_queue.setdefault(delivery.queue_id, []).append(delivery.id)
         for queue_id, of_queue in by_queue.items():
             self.acknowledge(queue_id, of_queue)
         return ids
 
     def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
-        """Shows a dead letter again that was being redriven; returns its id, if there is one."""
+        """Shows a dead letter that was being redriven again; returns its id, if there is one."""
         if not self.memory.has_redriven:
             return None
         row = self.first(
@@ -545,14 +598,14 @@ class QueueWrites(Writes):
             [
                 (
                     *(number, m.tenant_id, delivery.id.subscription_id, m.seq, m.source, m.message_id, m.received),
-                    *(attempts, reason, at, is_rewritten, 0, delivery.body),
+                    *(attempts, reason, at, is_rewritten, 0, delivery.body, delivery.relation, delivery.window_note),
                 )
             ],
         )
         return number
 
     def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        """Takes dead letters out to be delivered again; one that fails again is dead-lettered again.
+        """Takes dead letters out to be pushed again; one that fails again is dead-lettered again.
 
         A delivery that succeeds is acknowledged with :meth:`acknowledge`. Until then the store hides the dead letter;
         if the broker ends before, the next start shows it again.
@@ -562,11 +615,16 @@ class QueueWrites(Writes):
         condition, params = self.session.among("d.id"), (self.session.values(requested),)
         rows = self.session.rows(
             "SELECT d.seq, d.subscription_id, s.lane_id, s.key, d.tenant_id, d.source, d.message_id, d.received, "
-            "d.rewritten, d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE {condition} AND d.revived = 0 ORDER BY d.seq, d.subscription_id",
+            "d.rewritten, d.body, d.relation, d.told FROM dead_letters d "
+            "JOIN subscriptions s ON s.id = d.subscription_id "
+            f"WHERE {condition} AND d.revived = 0 AND s.kind <> '{PULL}' ORDER BY d.seq, d.subscription_id",
             params,
         )
-        self.session.execute(f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')}", params)
+        self.session.execute(
+            f"UPDATE dead_letters SET revived = 1 WHERE {self.session.among('id')} "
+            f"AND subscription_id IN (SELECT id FROM subscriptions WHERE kind <> '{PULL}')",
+            params,
+        )
         return [_redriven(row) for row in rows]
 
     def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
@@ -601,7 +659,7 @@ class QueueWrites(Writes):
 
 
 def _redriven(row: Row) -> QueuedDelivery:
-    seq, subscription_id, queue_id, key, tenant_id, source, message_id, received, rewritten, body = row
+    seq, subscription_id, queue_id, key, tenant_id, source, message_id, received, rewritten, body, relation, told = row
     return QueuedDelivery(
         id=DeliveryId(seq, subscription_id),
         queue_id=queue_id,
@@ -610,4 +668,6 @@ def _redriven(row: Row) -> QueuedDelivery:
         message=StoredMessage(seq, tenant_id, source, message_id, received, b"" if rewritten else body),
         payload=body if rewritten else None,
         redelivered=True,
+        relation=None if relation is None else Relation(relation),
+        window_note=told,
     )

@@ -18,9 +18,21 @@ Why the tables are as they are:
 - ``pauses`` has a row for each pause of a query in XQuery that it has not passed yet: the messages from the first to
   the last do not count for it. A pause that lasts has no last message.
 - ``push_attempts`` has a row for each queue whose first delivery could not be pushed so far.
+- ``leases`` has a row for each delivery of a shared queue that a worker has or had, until it is acknowledged: how often
+  it was handed out, the time up to which nobody else gets it, ``seconds`` after it was set, and whether a worker holds
+  it or it is delayed. ``sharing`` of a lane
+  holds the settings of a shared queue as JSON.
 - ``counters`` assigns ids. They are never used again, even after the newest row was removed. ``forgotten`` is the
   highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
   ``clock`` is the time that retention went by last, in whole seconds since the epoch (0: none yet).
+- ``chains`` has a row for each matter of a profile: the messages that update and cancel each other, and who has them.
+  ``chain_names`` leads to it from the identities of messages. ``ends`` is when it expires, while it is in force.
+- ``owed`` names messages that subscriptions are to get with their replay though these do not match: updates and ends of
+  what they got, which came while too much waited for them.
+- ``window_states`` has a row for each key of a window of which something is known. ``due`` is when something is to be
+  done; rows of subscriptions that take no part for now are ``held``, so that nobody passes over them every second.
+- ``kept_messages`` names the messages of digests that are not sent yet. ``payload`` is the result of a query, or the
+  message once retention has removed it.
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
   a broker without an overlay writes nothing there. ``overlay_records`` is small: sources, and a log of changes to them.
 """
@@ -189,6 +201,70 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "WHERE replay_next IS NOT NULL OR missed_from IS NOT NULL",
         "ALTER TABLE tenants ADD COLUMN erased {int} NOT NULL DEFAULT 0",
         "ALTER TABLE subscriptions ADD COLUMN previous_secret {text}",
+    ),
+    # 15: queues whose deliveries are shared out among workers, and what these have
+    (
+        "ALTER TABLE lanes ADD COLUMN sharing {text}",
+        """CREATE TABLE leases (
+            lane_id {int} NOT NULL, seq {int} NOT NULL, subscription_id {int} NOT NULL, attempts {int} NOT NULL,
+            until {real} NOT NULL, seconds {real} NOT NULL, held {int} NOT NULL,
+            PRIMARY KEY (lane_id, seq, subscription_id)) {clustered}""",
+        "CREATE INDEX leases_by_seq ON leases (seq)",
+    ),
+    # 16: until when a token is valid, when it was used last, its secret before it was rotated, and what it is narrowed
+    # to, as JSON
+    (
+        "ALTER TABLE tokens ADD COLUMN expires {real}",
+        "ALTER TABLE tokens ADD COLUMN used {real}",
+        "ALTER TABLE tokens ADD COLUMN previous_digest {blob}",
+        "ALTER TABLE tokens ADD COLUMN previous_until {real}",
+        "ALTER TABLE tokens ADD COLUMN narrowed {text}",
+        "CREATE INDEX tokens_by_previous ON tokens (previous_digest)",
+    ),
+    # 17: relations of deliveries, subscriptions that follow, and chains of messages that update and cancel each other,
+    # as JSON
+    (
+        "ALTER TABLE deliveries ADD COLUMN relation {text}",
+        "ALTER TABLE dead_letters ADD COLUMN relation {text}",
+        "ALTER TABLE subscriptions ADD COLUMN follow {int}",
+        """CREATE TABLE chains (
+            id {int} PRIMARY KEY, tenant_id {int} NOT NULL, profile {key} NOT NULL, chain {text} NOT NULL,
+            keep_from {real} NOT NULL, ends {real}, withdraws {int} NOT NULL)""",
+        "CREATE INDEX chains_of_tenant ON chains (tenant_id)",
+        "CREATE INDEX chains_by_time ON chains (keep_from)",
+        "CREATE INDEX chains_that_end ON chains (ends) WHERE ends IS NOT NULL",
+        """CREATE TABLE chain_names (
+            tenant_id {int} NOT NULL, profile {key} NOT NULL, name {key} NOT NULL, chain_id {int} NOT NULL,
+            PRIMARY KEY (tenant_id, profile, name)) {clustered}""",
+        "CREATE INDEX chain_names_of_chain ON chain_names (chain_id)",
+        """CREATE TABLE owed (
+            subscription_id {int} NOT NULL, seq {int} NOT NULL, relation {text} NOT NULL,
+            PRIMARY KEY (subscription_id, seq)) {clustered}""",
+        "INSERT INTO counters (name, value) VALUES ('chain', 0)",
+    ),
+    # 18: tables from which messages are enriched; what sources do with these is among their options
+    (
+        """CREATE TABLE lookup_tables (
+            tenant_id {int} NOT NULL, name {key} NOT NULL, version {int} NOT NULL, updated {real} NOT NULL,
+            key_column {text} NOT NULL, columns {text} NOT NULL, row_count {int} NOT NULL, size {int} NOT NULL,
+            content {blob} NOT NULL, PRIMARY KEY (tenant_id, name))""",
+        "INSERT INTO counters (name, value) VALUES ('lookup_table', 0)",
+    ),
+    # 19: when subscriptions are told, as JSON; what is known for that, and what is kept for digests; of which messages
+    # deliveries tell
+    (
+        "ALTER TABLE subscriptions ADD COLUMN when_told {text}",
+        "ALTER TABLE deliveries ADD COLUMN told {text}",
+        "ALTER TABLE dead_letters ADD COLUMN told {text}",
+        """CREATE TABLE window_states (
+            subscription_id {int} NOT NULL, window_key {key} NOT NULL, due {real} NOT NULL, held {int} NOT NULL,
+            state {text} NOT NULL, PRIMARY KEY (subscription_id, window_key)) {clustered}""",
+        "CREATE INDEX window_states_due ON window_states (due) WHERE held = 0",
+        """CREATE TABLE kept_messages (
+            subscription_id {int} NOT NULL, window_key {key} NOT NULL, start {real} NOT NULL, part {int} NOT NULL,
+            seq {int} NOT NULL, message_id {text} NOT NULL, at {real} NOT NULL, is_result {int} NOT NULL,
+            payload {blob}, PRIMARY KEY (subscription_id, window_key, start, part, seq)) {clustered}""",
+        "CREATE INDEX kept_messages_by_seq ON kept_messages (seq)",
     ),
 )
 

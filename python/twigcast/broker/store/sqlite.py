@@ -114,7 +114,7 @@ def _make_private(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     elif folder.stat().st_mode & _OTHERS:
-        # It may hold other things that others need.
+        # It may hold files of others.
         logger.warning("others may look into the folder %s of the store: chmod 700 %s", folder, folder)
     for path in folder.glob(f"{FILE}*"):
         mode = path.stat().st_mode
@@ -250,6 +250,7 @@ class SqliteDatabase:
         if not create and not (folder / FILE).is_file():
             raise UnknownObject(f"there is no store in {folder}")
         self.path = folder / FILE
+        self.tenure = None  # another broker would have to reach the file
         self.url = f"sqlite://{folder.absolute()}"
         self._write_lock = FairLock()
         self._idle: deque[sqlite3.Connection] = deque()

@@ -25,21 +25,38 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from twigcast.broker.errors import Invalid
 from twigcast.broker.store import sqlite
-from twigcast.broker.store.administration import AdministrationReads, AdministrationWrites
+from twigcast.broker.store.administration import AdministrationReads
 from twigcast.broker.store.database import Database, Memory
 from twigcast.broker.store.lag import LagReads
+from twigcast.broker.store.leases import LeaseReads, LeaseWrites
+from twigcast.broker.store.lifecycles import LifecycleReads, LifecycleWrites
+from twigcast.broker.store.lookup_tables import LookupTableReads, LookupTableWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
+from twigcast.broker.store.windows import WindowReads, WindowWrites
 from twigcast.errors import MissingExtra
 
+if TYPE_CHECKING:
+    from twigcast.broker.store.tenure import TenureWatch
 
-class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, AdministrationWrites, OverlayWrites):
+
+class Transaction(
+    MessageWrites,
+    QueueWrites,
+    LeaseWrites,
+    SubscriptionWrites,
+    LookupTableWrites,
+    OverlayWrites,
+    LifecycleWrites,
+    WindowWrites,
+):
     """A set of changes that become durable together."""
 
     def expire(
@@ -74,7 +91,7 @@ class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, Administration
         self.remove_leftovers(10 * limit)
         if self.erase_messages(tenant_id, limit, at=at):
             return True
-        for table in ("dead_letters", "lanes", "sources", "tokens"):
+        for table in ("dead_letters", "lanes", "sources", "tokens", "chains", "chain_names", "lookup_tables"):
             self.session.execute(f"DELETE FROM {table} WHERE tenant_id = ?", (tenant_id,))
         if self.first("SELECT 1 FROM leftovers"):
             return True
@@ -82,7 +99,18 @@ class Transaction(MessageWrites, QueueWrites, SubscriptionWrites, Administration
         return False
 
 
-class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, AdministrationReads, OverlayReads):
+class Store(
+    MessageReads,
+    QueueReads,
+    LeaseReads,
+    LagReads,
+    SubscriptionReads,
+    AdministrationReads,
+    LookupTableReads,
+    OverlayReads,
+    LifecycleReads,
+    WindowReads,
+):
     """A durable store. Made by :func:`open_store`, which also migrates and locks it.
 
     When a broker opens it (``exclusive``), the dead letters that its last run was redriving are shown again.
@@ -101,6 +129,9 @@ class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, Administratio
                 # What stood there before is to be nowhere in the files.
                 database.vacuum()
         self.memory.queues_set_aside.update(queue for (queue,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
+        self.memory.shared_queues.update(
+            queue for (queue,) in self.rows("SELECT id FROM lanes WHERE sharing IS NOT NULL")
+        )
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -135,13 +166,16 @@ class Store(MessageReads, QueueReads, LagReads, SubscriptionReads, Administratio
 _SQLITE = "sqlite://"
 
 
-def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True, keys: Sequence[str] = ()) -> Store:
+def open_store(
+    address: str | Path, *, exclusive: bool = True, create: bool = True, keys: Sequence[str] = (), where: str = ""
+) -> Store:
     """Opens a store, and makes or migrates it if needed.
 
     Args:
         address: A folder, also written ``sqlite:///folder``, for SQLite; ``postgresql://...`` as libpq takes it.
         exclusive: Whether a broker opens it, of which there can be one, and not an operator's command beside it.
         create: Whether to make a store that does not exist; otherwise UnknownObject is raised.
+        where: Where clients reach the broker, for standbys on a PostgreSQL database.
         keys: Keys of its secrets, as :func:`~twigcast.broker.store.sealing.new_key` makes them; the first one seals.
 
     Raises SecretsSealed without the right key, StoreInUse, StoreDamaged (also for no store of Twigcast, or one of a
@@ -153,12 +187,23 @@ def open_store(address: str | Path, *, exclusive: bool = True, create: bool = Tr
     if folder is not None:
         database = sqlite.SqliteDatabase(folder, exclusive=exclusive, create=create)
     else:
-        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
+        database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create, where=where)
     try:
         return Store(database, exclusive=exclusive, sealer=sealer)
     except BaseException:
         database.close()
         raise
+
+
+def watch_tenure(address: str) -> TenureWatch:
+    """Returns what a standby sees of the active broker on a store.
+
+    Raises Invalid for a folder: a store on SQLite is that of one machine.
+    """
+    if _folder(address) is not None:
+        raise Invalid("a standby needs a store that both brokers reach: --store postgresql://...")
+    watch: TenureWatch = _postgresql().watch_tenure(address)
+    return watch
 
 
 def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False) -> None:

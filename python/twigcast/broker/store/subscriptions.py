@@ -21,17 +21,20 @@ from twigcast.broker.model import (
     NewSubscription,
     OverflowPolicy,
     Pause,
+    Sharing,
     StoredSubscription,
     SubscriptionState,
 )
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
 from twigcast.broker.store.sealing import Sealer
+from twigcast.broker.store.sharing import read_sharing, sharing_text
 from twigcast.registration import Params
+from twigcast.windows.declarations import Window, window_of_text, window_text
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, previous_secret, expires, "
     "topic, content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, "
-    "params"
+    "params, follow, when_told"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
@@ -73,6 +76,15 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
     return json.loads(text) if text else {}
 
 
+@lru_cache(maxsize=1_000)
+def _window(text: str) -> Window:
+    return window_of_text(text)
+
+
+def _window_text(window: Window | None) -> str | None:
+    return None if window is None else window_text(window)
+
+
 def _params(text: str | None) -> Params:
     return json.loads(text) if text else {}
 
@@ -109,6 +121,8 @@ def _subscription(row: Row, sealer: Sealer) -> StoredSubscription:
         overflow=_POLICIES[row[21]],
         missed_from=row[22],
         params=_params(row[23]),
+        follow=None if row[24] is None else bool(row[24]),
+        window=None if row[25] is None else _window(row[25]),
     )
 
 
@@ -119,6 +133,11 @@ def _in_state(state: SubscriptionState) -> str:
 
 def _policy_text(policy: OverflowPolicy) -> str | None:
     return None if policy is OverflowPolicy.SUSPEND else policy.value
+
+
+def _follow_number(follow: bool | None) -> int | None:
+    """Returns the setting of following as it is stored."""
+    return None if follow is None else int(follow)
 
 
 def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
@@ -259,6 +278,8 @@ class SubscriptionWrites(Writes):
         params: Params,
         delivery: DeliverySettings,
         overflow: OverflowPolicy = OverflowPolicy.SUSPEND,
+        follow: bool | None = None,
+        window: Window | None = None,
     ) -> StoredSubscription:
         """Gives a subscription another query, delivery and policy; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
@@ -266,17 +287,31 @@ class SubscriptionWrites(Writes):
             if self._shared(old):
                 raise Conflict(f"subscriber {old.subscriber!r} is shared, which only pull deliveries can be")
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
+        if delivery.sharing != old.delivery.sharing:
+            if self._shared(old):
+                raise Conflict(
+                    f"subscriber {old.subscriber!r} has other subscriptions too, and all of them say how its queue is "
+                    "shared; delete the others first"
+                )
+            self._set_sharing(old.queue_id, delivery.sharing)
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ?, kind = ?, url = ?, "
             "secret = ?, previous_secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, "
-            "overflow = ? WHERE id = ?",
+            "overflow = ?, follow = ?, when_told = ? WHERE id = ?",
             (
                 *(query, _namespaces_text(namespaces), dialect, _params_text(params)),
                 *_delivery_columns(delivery, self.memory.sealer),
-                *(_policy_text(overflow), subscription_id),
+                *(_policy_text(overflow), _follow_number(follow), _window_text(window), subscription_id),
             ),
         )
         return self._subscription(subscription_id)
+
+    def _set_sharing(self, queue_id: int, sharing: Sharing | None) -> None:
+        if sharing is None:
+            self.session.execute("DELETE FROM leases WHERE lane_id = ?", (queue_id,))
+        else:
+            self.memory.shared_queues.add(queue_id)
+        self.session.execute("UPDATE lanes SET sharing = ? WHERE id = ?", (sharing_text(sharing), queue_id))
 
     def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
         """Gives subscriptions, none twice, other queries; returns those that exist, in any order."""
@@ -375,8 +410,9 @@ class SubscriptionWrites(Writes):
         if self._shared(existing):
             raise Conflict(f"seek needs a subscriber of its own, and {existing.subscriber!r} has other subscriptions")
         queue_id = existing.queue_id
-        for table in ("set_aside", "push_attempts"):
+        for table in ("set_aside", "push_attempts", "leases"):
             self.session.execute(f"DELETE FROM {table} WHERE lane_id = ?", (queue_id,))
+        self.session.execute("DELETE FROM owed WHERE subscription_id = ?", (subscription_id,))
         self.session.execute("DELETE FROM deliveries WHERE lane_id = ? AND seq >= ?", (queue_id, first_seq))
         replays = existing.dialect == "xquery" or first_seq <= last_seq
         replay_next = first_seq if replays else None
@@ -432,7 +468,7 @@ class SubscriptionWrites(Writes):
     def delete_subscription(self, subscription_id: int) -> None:
         """Deletes a subscription with its errors, dead letters and deliveries, and a queue with its last."""
         subscription = self._subscription(subscription_id)
-        for table in ("errors", "dead_letters", "pauses"):
+        for table in ("errors", "dead_letters", "pauses", "owed", "kept_messages"):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
         if not self._shared(subscription):
             for table, column in (("lanes", "id"), ("push_attempts", "lane_id")):
@@ -440,10 +476,14 @@ class SubscriptionWrites(Writes):
         elif subscription.replay_next is not None:
             self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.queue_id,))
         self.session.execute("DELETE FROM subscriptions WHERE id = ?", (subscription_id,))
-        self.session.execute(
-            "DELETE FROM set_aside WHERE lane_id = ? AND subscription_id = ?", (subscription.queue_id, subscription_id)
-        )
-        if self._remove_deliveries_of(subscription.queue_id, subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE:
+        has_more = self._remove_windows_of(subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE
+        for table in ("set_aside", "leases"):
+            self.session.execute(
+                f"DELETE FROM {table} WHERE lane_id = ? AND subscription_id = ?",
+                (subscription.queue_id, subscription_id),
+            )
+        removed = self._remove_deliveries_of(subscription.queue_id, subscription_id, REMOVED_AT_ONCE)
+        if has_more or removed == REMOVED_AT_ONCE:
             self.session.execute(
                 "INSERT INTO leftovers (subscription_id, lane_id) VALUES (?, ?)",
                 (subscription_id, subscription.queue_id),
@@ -456,12 +496,20 @@ class SubscriptionWrites(Writes):
             (queue_id, subscription_id, limit),
         )
 
+    def _remove_windows_of(self, subscription_id: int, limit: int) -> int:
+        return self.session.execute(
+            "DELETE FROM window_states WHERE subscription_id = ? AND window_key IN (SELECT window_key "
+            "FROM window_states WHERE subscription_id = ? ORDER BY window_key LIMIT ?)",
+            (subscription_id, subscription_id, limit),
+        )
+
     def remove_leftovers(self, limit: int) -> None:
-        """Removes up to ``limit`` deliveries of deleted subscriptions."""
+        """Removes up to ``limit`` deliveries of deleted subscriptions, and as much of what their windows knew."""
         for subscription_id, queue_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
             if limit <= 0:
                 return
             removed = self._remove_deliveries_of(queue_id, subscription_id, limit)
+            removed += self._remove_windows_of(subscription_id, limit - removed)
             if removed < limit:
                 self.session.execute("DELETE FROM leftovers WHERE subscription_id = ?", (subscription_id,))
             limit -= removed
@@ -517,6 +565,7 @@ class _Queue(NamedTuple):
     kind: str
     is_of_xquery: bool
     """Whether the queue belongs to a query in XQuery alone."""
+    sharing: Sharing | None
 
 
 class _Adding:
@@ -526,6 +575,7 @@ class _Adding:
         self._session = writes.session
         self._counters = writes.counters
         self._sealer = writes.memory.sealer
+        self._shared_queues = writes.memory.shared_queues
         self._at = at
 
     def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
@@ -543,14 +593,21 @@ class _Adding:
             replay_next = _replay_next(requested, last_seq)
             if name not in queues:
                 queues[name] = _Queue(
-                    self._counters.take("lane"), requested.delivery.kind, requested.dialect == "xquery"
+                    self._counters.take("lane"),
+                    requested.delivery.kind,
+                    requested.dialect == "xquery",
+                    requested.delivery.sharing,
                 )
                 acked = last_seq if replay_next is None else replay_next - 1
-                new_queues.append((queues[name].id, *name, requested.delivery.kind, acked, replay_next))
+                new_queues.append(
+                    (queues[name].id, *name, requested.delivery.kind, acked, replay_next, self._sharing(queues[name]))
+                )
             added = self._subscription(requested, queues[name].id, replay_next, last_seq)
             taken[requested.tenant_id, requested.key] = (added.id,)
             results.append(added)
-        self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_queues)
+        self._session.insert(
+            "lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next", "sharing"), new_queues
+        )
         self._session.insert(
             "subscriptions",
             _COLUMNS.split(", "),
@@ -558,9 +615,14 @@ class _Adding:
         )
         return results
 
+    def _sharing(self, queue: _Queue) -> str | None:
+        if queue.sharing is not None:
+            self._shared_queues.add(queue.id)
+        return sharing_text(queue.sharing)
+
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
         """Returns the existing queues by tenant and subscriber."""
-        results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
+        results = self._present("lanes", "subscriber", "id, kind, replay_next, sharing", names)
         # A query in XQuery always has a next message: other queues need not be searched for one.
         own: set[int] = set()
         for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
@@ -569,7 +631,10 @@ class _Adding:
                 (self._session.values(some),),
             )
             own.update(row[0] for row in rows)
-        return {name: _Queue(number, kind, number in own) for name, (number, kind, _) in results.items()}
+        return {
+            name: _Queue(number, kind, number in own, read_sharing(sharing))
+            for name, (number, kind, _, sharing) in results.items()
+        }
 
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
@@ -606,6 +671,8 @@ class _Adding:
             replay_end=None if requested.replay_from is None or requested.dialect == "xquery" else last_seq,
             params=requested.params,
             overflow=requested.overflow,
+            follow=requested.follow,
+            window=requested.window,
         )
 
 
@@ -633,7 +700,15 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
     if queue.kind != PULL or requested.delivery.is_pushed:
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
+    if queue.sharing != requested.delivery.sharing:
+        return Conflict(f"the queue of subscriber {name!r} {_in_words(queue.sharing)}: say the same in delivery")
     return None
+
+
+def _in_words(sharing: Sharing | None) -> str:
+    if sharing is None:
+        return "is ordered"
+    return f"is shared, with lease_seconds = {sharing.lease_seconds:g} and attempts_max = {sharing.attempts_max}"
 
 
 def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
@@ -656,4 +731,6 @@ def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
         _policy_text(s.overflow),
         s.missed_from,
         _params_text(s.params),
+        _follow_number(s.follow),
+        _window_text(s.window),
     )

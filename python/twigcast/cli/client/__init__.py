@@ -1,5 +1,7 @@
-"""The commands that talk to a broker: ``publish``, ``subscribe``, ``pull``, ``tail``, ``subscriptions``, ``tenants``.
+"""The commands that talk to a broker.
 
-Modules: ``profiles`` (which broker, with which token), ``connection`` (the client, and what to do about its errors),
-``output`` (what the commands print), and one for each command.
+- ``publish``, ``subscribe``, ``subscriptions``, ``tables``, ``tenants``: a module for each command; ``deliveries``:
+  pull and tail
+- ``profiles``: which broker, with which token; ``connection``: the client, with advice on errors
+- ``output``: printing of answers
 """

@@ -1,4 +1,4 @@
-"""The connection of a command to its broker, and what one can do about its errors."""
+"""The connection of a command to its broker. Its errors tell the user what to do."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TOKENS: Final = "--token-file FILE, TWIGCAST_TOKEN or a profile"
 
 
 class RefusedByBroker(TwigcastError):
-    """A request that a broker did not carry out, with what to do about it."""
+    """A request that a broker did not carry out, with advice for the user."""
 
     code = "refused-by-broker"
 
 
 @contextmanager
 def connected(broker: BrokerFlags, *, retries: Retries | None = None) -> Iterator[Client]:
-    """Opens a client of the broker that the options name. Its errors say what to do about them.
+    """Opens a client of the broker that the options name. Errors of its requests come with advice.
 
     Raises:
         ProfileError: The options or the profile cannot be used.

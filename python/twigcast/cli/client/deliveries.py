@@ -42,6 +42,10 @@ def pull(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, max=300, help="Wait so long for the first one.")
     ] = 0.0,
+    lease: Annotated[
+        float,
+        typer.Option("--lease", metavar="SECONDS", min=1, max=86_400, help="Nobody else gets them in this time."),
+    ] = _VISIBLE_SECONDS,
     as_json: connection.JsonOption = False,
     *,
     broker: BrokerFlags,
@@ -62,15 +66,16 @@ def pull(
         raise typer.BadParameter(f"with --no-ack it is at most {_LEASED_MAX:,}", param_hint="--limit")
     with connection.connected(broker) as client:
         if no_ack:
-            count = _look(client, subscriber, limit or _LEASED_MAX, wait, json=as_json)
+            count = _look(client, subscriber, limit or _LEASED_MAX, wait, lease, json=as_json)
         else:
-            count = _take(client, subscriber, limit, _FOLLOW_SECONDS if follow else wait, follow=follow, json=as_json)
+            wait = _FOLLOW_SECONDS if follow else wait
+            count = _take(client, subscriber, limit, wait, lease, follow=follow, json=as_json)
     return 0 if count else common.NOTHING_MATCHED
 
 
-def _look(client: Client, subscriber: str, limit: int, wait: float, *, json: bool) -> int:
+def _look(client: Client, subscriber: str, limit: int, wait: float, lease: float, *, json: bool) -> int:
     """Prints deliveries and gives them back."""
-    batch = client.pull(subscriber, wait=wait, limit=limit, visibility=_VISIBLE_SECONDS)
+    batch = client.pull(subscriber, wait=wait, limit=limit, visibility=lease)
     try:
         for delivery in batch:
             print_delivery(delivery, json=json)
@@ -79,12 +84,14 @@ def _look(client: Client, subscriber: str, limit: int, wait: float, *, json: boo
     return len(batch)
 
 
-def _take(client: Client, subscriber: str, limit: int | None, wait: float, *, follow: bool, json: bool) -> int:
+def _take(
+    client: Client, subscriber: str, limit: int | None, wait: float, lease: float, *, follow: bool, json: bool
+) -> int:
     """Prints deliveries and acknowledges them, and returns how many there were."""
     count = 0
     while limit is None or count < limit:
         most = _PULLED_AT_ONCE if limit is None else min(limit - count, _PULLED_AT_ONCE)
-        batch = client.pull(subscriber, wait=wait, limit=most, visibility=_VISIBLE_SECONDS)
+        batch = client.pull(subscriber, wait=wait, limit=most, visibility=lease)
         if not batch and not follow:
             break
         printed = 0

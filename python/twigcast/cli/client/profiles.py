@@ -36,7 +36,10 @@ class BrokerFlags(OptionGroup):
     """The options that choose a broker, as they were given."""
 
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="The broker; by default TWIGCAST_URL, or the profile's.")
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help="The broker, or two of a pair; by default TWIGCAST_URL, or the profile's."
+        ),
     ] = None
     token_file: Annotated[
         Path | None,
@@ -159,6 +162,11 @@ def _checked_token(text: str, origin: str) -> str:
 
 
 def _checked_url(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise ProfileError(f"{url!r} is no address of a broker: write it with http:// or https://, as {DEFAULT_URL}")
-    return url.rstrip("/")
+    """Returns an address, or those of a pair separated by commas, in one spelling; raises ProfileError."""
+    addresses = [address.strip().rstrip("/") for address in url.split(",")]
+    for address in addresses:
+        if not address.startswith(("http://", "https://")):
+            raise ProfileError(
+                f"{address!r} is no address of a broker: write it with http:// or https://, as {DEFAULT_URL}"
+            )
+    return ",".join(addresses)

@@ -159,11 +159,16 @@ class _Sender:
     def _show(self, message: Message, accepted: Accepted) -> None:
         if self.json:
             row = {"message": message.id, "seq": accepted.seq, "id": accepted.id, "matches": accepted.matches}
-            print(common.as_json(row | {"duplicate": accepted.duplicate}), flush=True)
+            more = {"effect": accepted.effect, "trouble": accepted.trouble}
+            row |= {"duplicate": accepted.duplicate, **{name: one for name, one in more.items() if one is not None}}
+            print(common.as_json(row), flush=True)
             return
         plural = "" if accepted.matches == 1 else "es"
         what = "is there already as" if accepted.duplicate else "is"
-        print(f"{message.id} {what} message {accepted.seq}: {accepted.matches:,} match{plural}", flush=True)
+        effect = "" if accepted.effect is None else f" ({accepted.effect})"
+        print(f"{message.id} {what} message {accepted.seq}: {accepted.matches:,} match{plural}{effect}", flush=True)
+        if accepted.trouble is not None:
+            common.complain(f"{message.id}: {accepted.trouble}")
 
 
 def _refusal(code: str, reason: str, line: int | None, column: int | None) -> RejectedMessage:

@@ -25,8 +25,37 @@ if TYPE_CHECKING:
     from twigcast.client import Client, Imported
     from twigcast.client.calls import Start
 
-_MORE: Final = ("delivery", "subscriber", "overflow")
+_MORE: Final = ("delivery", "subscriber", "overflow", "follow", "when")
 """Members of exported subscriptions that files of subscriptions do not have."""
+
+
+_LeaseOption = Annotated[
+    float | None,
+    typer.Option("--lease", metavar="SECONDS", min=0.001, max=86_400, help="With --shared: how long a worker has one."),
+]
+_AttemptsOption = Annotated[
+    int | None,
+    typer.Option("--attempts-max", metavar="NUMBER", min=1, max=1_000, help="With --shared: then it is a dead letter."),
+]
+_FollowOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--follow/--no-follow",
+        help="Whether it gets the updates and the end of what it got though these do not match; by default as the "
+        "profile of their source says.",
+    ),
+]
+
+
+_WhenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--when",
+        metavar="JSON",
+        help='When it is told, as in \'{"digest": "1 h"}\' or \'{"at_least": 3, "within": "10 min"}\'; by '
+        "default of each message as it comes.",
+    ),
+]
 
 
 class OverflowName(StrEnum):
@@ -62,9 +91,16 @@ def subscribe(
     secret_file: Annotated[
         Path | None, typer.Option("--secret-file", metavar="FILE", help="The secret that signs what is posted.")
     ] = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Let several workers take its deliveries beside each other.")
+    ] = False,
+    lease: _LeaseOption = None,
+    attempts_max: _AttemptsOption = None,
     overflow: Annotated[
         OverflowName | None, typer.Option("--overflow", help="What happens when too much waits; by default suspend.")
     ] = None,
+    follow: _FollowOption = None,
+    when: _WhenOption = None,
     start: Annotated[
         str,
         typer.Option("--from", metavar="START", help="now, or a stored message: a cursor, a time, or the id of one."),
@@ -83,15 +119,24 @@ def subscribe(
       twigcast subscribe mine '//alert[event = $kind]' --param kind=Flood
       twigcast subscribe heavy '//planet[@mass > 1e24]' --numbers xs:double
       twigcast subscribe hook //alert --webhook https://example.org/in --secret-file hook.key
+      twigcast subscribe hourly //alert --when '{"digest": "1 h"}'
+      twigcast subscribe jobs //order --shared --lease 60 --attempts-max 3
       twigcast subscribe -s subscriptions.jsonl --replace
 
     Exit status: 0 done, 2 bad usage or query, or the broker did not do it.
     """
     _check_usage(key, query, subscriptions, param, start, replace=replace)
     dialect = common.dialect_reading(dialect, numbers)
-    delivery = _delivery(webhook, secret_file)
+    sharing = _sharing(lease, attempts_max, shared=shared, pulled=webhook is None)
+    delivery = sharing or _delivery(webhook, secret_file)
     declared = common.parse_namespaces(namespace)
-    options = {"subscriber": subscriber, "delivery": delivery, "overflow": overflow and overflow.value}
+    options = {
+        "subscriber": subscriber,
+        "delivery": delivery,
+        "overflow": overflow and overflow.value,
+        "follow": follow,
+        "when": common.parse_when(when),
+    }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if subscriptions is not None:
         lines = list(_lines(subscriptions, declared, dialect, on_bad_subscription))
@@ -102,14 +147,15 @@ def subscribe(
     assert query is not None, "the usage is checked"
     context: dict[str, Any] = {"namespaces": declared, "dialect": dialect.dialect, "params": parse_params(param)}
     with connection.connected(broker) as client:
-        if replace:
-            added = client.replace(key, query, **context, **chosen)
-        else:
-            added = _add(client, key, query, context | chosen, parse_start(start))
+        added = _add(client, key, query, context | chosen, None if replace else parse_start(start))
+    _show_added(added, as_json=as_json)
+    return 0
+
+
+def _show_added(added: Any, *, as_json: bool) -> None:
     for warning in added.warnings:
         common.complain(f"warning: {warning}")
     print(common.as_json(as_row(added)) if as_json else f"{added.key}: {added.state}, subscriber {added.subscriber}")
-    return 0
 
 
 def _check_usage(
@@ -124,9 +170,12 @@ def _check_usage(
         raise typer.BadParameter(f"not with {other}: it begins with the next message", param_hint="--from")
 
 
-def _add(client: Client, key: str, query: str, fields: Mapping[str, Any], start: Start) -> Any:
+def _add(client: Client, key: str, query: str, fields: Mapping[str, Any], start: Start | None) -> Any:
+    """Adds a subscription from a start on; without one, puts it in the place of another."""
     from twigcast.broker.errors import Conflict
 
+    if start is None:
+        return client.replace(key, query, **fields)
     try:
         return client.subscribe(key, query, **fields, start=start)
     except Conflict as error:
@@ -171,6 +220,19 @@ def parse_start(text: str) -> Start:
     if time.tzinfo is None:
         raise typer.BadParameter(f"{text!r} has no offset from UTC: write {text}Z", param_hint="--from")
     return time
+
+
+def _sharing(
+    lease: float | None, attempts_max: int | None, *, shared: bool, pulled: bool
+) -> dict[str, str | float] | None:
+    """Returns the delivery settings of a shared queue; ``None`` without one."""
+    given: dict[str, float] = {"lease_seconds": lease or 0.0, "attempts_max": attempts_max or 0}
+    given = {name: value for name, value in given.items() if value}
+    if given and not shared:
+        raise typer.BadParameter("it is a setting of a shared queue", param_hint="--shared")
+    if shared and not pulled:
+        raise typer.BadParameter("workers pull its deliveries; not with --webhook", param_hint="--shared")
+    return {"kind": "pull", "queue": "shared", **given} if shared else None
 
 
 def _delivery(webhook: str | None, secret_file: Path | None) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -112,14 +113,49 @@ def add_token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its purpose.")],
     scope: Annotated[list[ScopeName], typer.Option("--scope", "-s", help="What it permits. May be repeated.")],
     tenant: TenantOption = None,
+    days: Annotated[
+        float | None,
+        typer.Option("--days", min=0.001, max=36_500, help="After so many days it opens nothing any more."),
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option("--source", metavar="NAME", help="Publish only as this source. May be repeated.")
+    ] = None,
+    subscriber: Annotated[
+        list[str] | None,
+        typer.Option("--subscriber", metavar="NAME", help="Receive only what this subscriber gets. May be repeated."),
+    ] = None,
     as_json: connection.JsonOption = False,
     *,
     broker: BrokerFlags,
 ) -> int:
     """Add a token and print it. It is shown only once, since only its digest is stored."""
+    expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with connection.connected(broker) as client:
-        token = client.create_token(name, [one.value for one in scope], tenant=tenant)
+        token = client.create_token(
+            name,
+            [one.value for one in scope],
+            tenant=tenant,
+            expires=expires,
+            sources=source or None,
+            subscribers=subscriber or None,
+        )
     print(common.as_json(as_row(token)) if as_json else token.token)
+    return 0
+
+
+def rotate_token(
+    token: Annotated[int, typer.Argument(metavar="ID", help="As twigcast tenants tokens list shows it.")],
+    keep: Annotated[
+        float, typer.Option("--keep", metavar="SECONDS", min=0, help="How long the old secret is still accepted.")
+    ] = 3_600.0,
+    as_json: connection.JsonOption = False,
+    *,
+    broker: BrokerFlags,
+) -> int:
+    """Give a token a new secret and print it. With --keep 0 the old one opens nothing from now on."""
+    with connection.connected(broker) as client:
+        rotated = client.rotate_token(token, keep_seconds=keep)
+    print(common.as_json(as_row(rotated)) if as_json else rotated.token)
     return 0
 
 
@@ -136,7 +172,7 @@ def delete_token(
 
 
 app = typer.Typer(no_args_is_help=True, help="The tenants of a broker and their tokens, for its operator.")
-tokens = typer.Typer(no_args_is_help=True, help="API tokens: list, add, delete.")
+tokens = typer.Typer(no_args_is_help=True, help="API tokens: list, add, rotate, delete.")
 app.add_typer(tokens, name="tokens")
 app.command("list")(common.guarded(list_tenants))
 app.command("add")(common.guarded(add))
@@ -144,4 +180,5 @@ app.command("erase")(common.guarded(erase))
 app.command("clock")(common.guarded(clock))
 tokens.command("list")(common.guarded(list_tokens))
 tokens.command("add")(common.guarded(add_token))
+tokens.command("rotate")(common.guarded(rotate_token))
 tokens.command("delete")(common.guarded(delete_token))

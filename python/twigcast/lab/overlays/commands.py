@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from importlib import import_module
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,7 +17,7 @@ from twigcast.errors import MissingExtra, TwigcastError
 from twigcast.lab.overlays.options import PROTOCOLS, SimulatedProtocol, SimulationOptions
 
 if TYPE_CHECKING:
-    from twigcast.lab.overlays.simulate import Report
+    from twigcast.lab.overlays.simulations import Report
 
 app = typer.Typer(no_args_is_help=True, help="Networks of peers: run a node of one, or simulate one.")
 simulations = typer.Typer(no_args_is_help=True, help="Simulate a network, print its measures, draw it.")
@@ -30,7 +31,7 @@ def _add_command(name: str, protocol: SimulatedProtocol) -> None:
 
     def command(output: Path | None, **values: Any) -> None:
         options = protocol.options(**values)
-        _show(lambda: _run(protocol, options), output, options.journal)
+        _show(lambda: _run(name, options), output, options.journal)
 
     hints = {**get_type_hints(protocol.options, include_extras=True), "output": Output}
     defaults = {**{field.name: field.default for field in fields(protocol.options)}, "output": None}
@@ -41,10 +42,8 @@ def _add_command(name: str, protocol: SimulatedProtocol) -> None:
     simulations.command(name)(command)
 
 
-def _run(protocol: SimulatedProtocol, options: SimulationOptions) -> Report:
-    from twigcast.lab.overlays import simulate
-
-    report: Report = getattr(simulate, protocol.simulation)(options)
+def _run(name: str, options: SimulationOptions) -> Report:
+    report: Report = import_module(f"twigcast.lab.overlays.{name}.simulate").simulate(options)
     return report
 
 

@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 
 from twigcast.lab.overlays.chord.build import build_ring
+from twigcast.lab.overlays.chord.simulate import simulate as simulate_chord
 from twigcast.lab.overlays.codd.interest import InterestModel, InterestShape
 from twigcast.lab.overlays.codd.scenario import CoddRun, start_run
 from twigcast.lab.overlays.draw import draw_load, draw_ring, draw_tree
+from twigcast.lab.overlays.onyx.simulate import simulate as simulate_onyx
 from twigcast.lab.overlays.options import ChordOptions, OnyxOptions
-from twigcast.lab.overlays.simulate import simulate_chord, simulate_onyx
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.codd.settings import CoddSettings
 

@@ -67,21 +67,21 @@ class OnyxOptions(SimulationOptions):
 class SimulatedProtocol(NamedTuple):
     """A row of the table of protocols.
 
+    The function `simulate` of `twigcast.lab.overlays.<name>.simulate` takes the options. It is imported when it is
+    called, so that the command line shows its help without the simulator.
+
     Attributes:
         options: The class of its options.
-        simulation: The name of the function in `twigcast.lab.overlays.simulate` that takes them. A name, so that the
-            command line shows its help without an import of the simulator.
         summary: The help of its command.
     """
 
     options: type[SimulationOptions]
-    simulation: str
     summary: str
 
 
 PROTOCOLS = {
-    "chord": SimulatedProtocol(ChordOptions, "simulate_chord", "The filtering automaton on a Chord ring."),
-    "codd": SimulatedProtocol(CoddOptions, "simulate_codd", "Cooperative dissemination trees."),
-    "onyx": SimulatedProtocol(OnyxOptions, "simulate_onyx", "Brokers that route by content."),
+    "chord": SimulatedProtocol(ChordOptions, "The filtering automaton on a Chord ring."),
+    "codd": SimulatedProtocol(CoddOptions, "Cooperative dissemination trees."),
+    "onyx": SimulatedProtocol(OnyxOptions, "Brokers that route by content."),
 }
 """The protocols that can be simulated, by name."""

@@ -14,6 +14,7 @@ All three give identical results. Which operators can be dropped or need no hash
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -118,7 +119,47 @@ def rewritten(query: TransformQuery, graph: ElementGraph) -> TransformQuery:
     )
 
 
-class PathSharing:
+class SharedMatching(ABC):
+    """The base of plans: a matcher that all queries share, and what is made of what it finds."""
+
+    def __init__(self, matcher: PathMatcher) -> None:
+        self.matcher = matcher
+        self.profile = Profile()
+
+    @abstractmethod
+    def process(self, message: MatchedMessage) -> dict[str, Groups]:
+        """Runs all plans on a message that has been matched."""
+
+    @abstractmethod
+    def query(self, key: str) -> TransformQuery:
+        """Returns a query as it was planned."""
+
+    def match(self, message: bytes) -> dict[str, Groups]:
+        """Returns the groups of every query that the message matches: those with at least one surviving binding.
+
+        Raises:
+            xml.parsers.expat.ExpatError: the message is not well-formed.
+        """
+        return self.match_events(read_events(message))
+
+    def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
+        """Matches a message that has been parsed, as :meth:`match` does."""
+        started = clock()
+        message = self.matcher.match(events)
+        self.profile.add("matcher", started)
+        return self.process(message)
+
+    def transform(self, message: bytes) -> dict[str, str]:
+        """Returns the result of every query that the message matches, as XML.
+
+        Raises:
+            xml.parsers.expat.ExpatError: the message is not well-formed.
+        """
+        matched = self.matcher.match(read_events(message))
+        return {key: result(self.query(key), groups, matched.nodes) for key, groups in self.process(matched).items()}
+
+
+class PathSharing(SharedMatching):
     """Queries whose paths are shared; a plan of its own for each.
 
     Args:
@@ -140,8 +181,7 @@ class PathSharing:
         self.pushed = pushed
         self.optimization = optimization
         self.graph = graph if optimization is Optimization.QUERY_AND_DTD else None
-        self.matcher = PathMatcher() if matcher is None else matcher
-        self.profile = Profile()
+        super().__init__(PathMatcher() if matcher is None else matcher)
         self.plans: dict[str, QueryPlan] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
@@ -200,21 +240,6 @@ class PathSharing:
 
     # Execution
 
-    def match(self, message: bytes) -> dict[str, Groups]:
-        """Returns the groups of every query that the message matches: those with at least one surviving binding.
-
-        Raises:
-            xml.parsers.expat.ExpatError: the message is not well-formed.
-        """
-        return self.match_events(read_events(message))
-
-    def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
-        """Matches a message that has been parsed, as :meth:`match` does."""
-        started = clock()
-        message = self.matcher.match(events)
-        self.profile.add("matcher", started)
-        return self.process(message)
-
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
         """Runs all plans on a message that has been matched."""
         results: dict[str, Groups] = {}
@@ -226,15 +251,9 @@ class PathSharing:
                     results[key] = groups
         return results
 
-    def transform(self, message: bytes) -> dict[str, str]:
-        """Returns the result of every query that the message matches, as XML.
-
-        Raises:
-            xml.parsers.expat.ExpatError: the message is not well-formed.
-        """
-        matched = self.matcher.match(read_events(message))
-        groups = self.process(matched)
-        return {key: result(self.plans[key].query, outcome, matched.nodes) for key, outcome in groups.items()}
+    def query(self, key: str) -> TransformQuery:
+        """Returns a query as it was planned."""
+        return self.plans[key].query
 
     def _execute(self, plan: QueryPlan, stream: Stream, message: MatchedMessage) -> Groups:
         bindings = self._for_clause(plan, stream, message)

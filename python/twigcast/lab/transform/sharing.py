@@ -1,15 +1,14 @@
 """PlanSharing: post-processing shared between queries (Diao 2005, section 6.6).
 
 - **GroupBy on return streams**: one operator per return stream and binding position groups the stream by bound node;
-all
-  queries fetch ready groups.
+  all queries fetch ready groups.
 - **Pull-up**: selections move above the semijoin, which becomes a join shared by all queries with the same *join
   signature* (binding path, predicate path).
 - **Shared selection**: all selections above a join with the same signature (which item of which step is tested, with
   which operator) are one operator that holds an index from constants to outputs.
 - Duplicates are then eliminated per output, by scanning, since joins keep the order of bindings; an OuterJoin-Select
-per
-  distinct list of return paths follows. Queries that differ in constant tags or the order of return paths share it all.
+  per distinct list of return paths follows. Queries that differ in constant tags or the order of return paths
+  share it all.
 
 Pull-up is done for queries with exactly one predicate path, and shared selection for at most one predicate on each of
 the two paths; other queries get a PathSharing-FWR plan of their own on the same matcher.
@@ -22,13 +21,12 @@ from dataclasses import dataclass, field
 from time import process_time as clock
 from typing import TypeAlias
 
-from twigcast.lab.reference.events import Element, Event, read_events
+from twigcast.lab.reference.events import Element
 from twigcast.lab.reference.language import AttributePredicate, Test, TextPredicate, ValuePredicate, number
 from twigcast.lab.transform import operators
 from twigcast.lab.transform.claims import ordered
-from twigcast.lab.transform.factory import result
 from twigcast.lab.transform.operators import Groups
-from twigcast.lab.transform.plans import Optimization, PathSharing, Profile, Pushed, rewritten
+from twigcast.lab.transform.plans import Optimization, PathSharing, Pushed, SharedMatching, rewritten
 from twigcast.lab.transform.query import NavigationPath, TransformQuery
 from twigcast.lab.transform.streams import MatchedMessage, PathMatcher, PathTuple, Stream
 from twigcast.query import Operator
@@ -147,7 +145,7 @@ class _PlanPosition:
     """For each return path of the query its place in that order."""
 
 
-class PlanSharing:
+class PlanSharing(SharedMatching):
     """PathSharing-FWR with shared joins, selections and groups.
 
     Args:
@@ -156,10 +154,10 @@ class PlanSharing:
 
     def __init__(self, graph: ElementGraph | None = None) -> None:
         self.graph = graph
-        self.matcher = PathMatcher()
+        super().__init__(PathMatcher())
         level = Optimization.QUERY if graph is None else Optimization.QUERY_AND_DTD
         self.alone = PathSharing(Pushed.FOR_WHERE_RETURN, level, graph, self.matcher)
-        self.profile = self.alone.profile = Profile()
+        self.alone.profile = self.profile
         self.joins: dict[tuple[NavigationPath, NavigationPath], SharedJoin] = {}
         self._positions: dict[str, _PlanPosition] = {}
         self._groups: dict[tuple[NavigationPath, int], int] = {}
@@ -264,34 +262,10 @@ class PlanSharing:
 
     # Execution
 
-    def match(self, message: bytes) -> dict[str, Groups]:
-        """Returns the groups of every query that the message matches.
-
-        Raises:
-            xml.parsers.expat.ExpatError: the message is not well-formed.
-        """
-        return self.match_events(read_events(message))
-
-    def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
-        """Matches a message that has been parsed, as :meth:`match` does."""
-        started = clock()
-        message = self.matcher.match(events)
-        self.profile.add("matcher", started)
-        return self.process(message)
-
-    def transform(self, message: bytes) -> dict[str, str]:
-        """Returns the result of every query that the message matches, as XML.
-
-        Raises:
-            xml.parsers.expat.ExpatError: the message is not well-formed.
-        """
-        matched = self.matcher.match(read_events(message))
-        results = self.process(matched)
-        return {key: result(self._query(key), groups, matched.nodes) for key, groups in results.items()}
-
-    def _query(self, key: str) -> TransformQuery:
+    def query(self, key: str) -> TransformQuery:
+        """Returns a query as it was planned."""
         position = self._positions.get(key)
-        return position.query if position is not None else self.alone.plans[key].query
+        return position.query if position is not None else self.alone.query(key)
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
         """Runs the shared plan on a message that has been matched."""

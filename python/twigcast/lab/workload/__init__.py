@@ -8,7 +8,7 @@
 - ``population``: subscriptions of mixed kinds
 - ``presets``: the DTDs that come with Twigcast, with the published parameters
 - ``distributed``: the same on Spark, for millions
-- ``commands``: ``twigcast generate``
+- ``commands``: ``twigcast generate``; ``dtds``: the files of the DTDs; ``errors``: the errors of all these
 
 Everything is a function of its arguments and a seed, on every version of Python.
 """

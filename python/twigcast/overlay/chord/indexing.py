@@ -33,7 +33,7 @@ _QUIET = 4.0
 
 
 def subscribe(peer: Peer, key: str, query: Path) -> None:
-    """Registers a query of this peer's application. It replaces the one that the key had before.
+    """Registers a query of this peer's application. It replaces an earlier query of the same key.
 
     Raises:
         UndistributableQuery: The query is outside the subset.

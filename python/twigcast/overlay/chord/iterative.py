@@ -26,7 +26,6 @@ from twigcast.overlay.chord.states import State
 from twigcast.overlay.chord.tickets import Tickets
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document
-from twigcast.overlay.paths import Condition
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +35,7 @@ class Iteration:
     document: Document
     publication: Publication
     tickets: Tickets
+    report: matching.MatchReporter
     order: list[int]  #: Elements that are left, the last one first.
     #: Active states at each element, -1 for the document node: by key, the paths by which a state was reached.
     stacks: dict[int, dict[str, list[tuple[int, ...]]]] = field(default_factory=lambda: {-1: {"start": [()]}})
@@ -44,7 +44,6 @@ class Iteration:
     hops: int = 0  #: Hops of these questions and of their answers.
     round_hops: int = 0  #: Most hops of one of the present questions.
     seen: set[tuple[str, int]] = field(default_factory=set)
-    memo: dict[tuple[Condition, int], bool] = field(default_factory=dict)
 
 
 def publish_iteratively(peer: Peer, document: Document) -> None:
@@ -56,7 +55,9 @@ def publish_iteratively(peer: Peer, document: Document) -> None:
         # Drawn first and taken back at the end: until then the publication is not complete.
         progress.open = tickets.draw()
     attempt = Publication(document.name, peer.address, progress.attempt, peer.settings.confirm, document)
-    _next_element(peer, Iteration(document, attempt, tickets, list(range(len(document.elements) - 1, -1, -1))))
+    report = matching.MatchReporter(peer, attempt, tickets)
+    order = list(range(len(document.elements) - 1, -1, -1))
+    _next_element(peer, Iteration(document, attempt, tickets, report, order))
 
 
 def _next_element(peer: Peer, iteration: Iteration) -> None:
@@ -116,7 +117,7 @@ def on_expanded(peer: Peer, sender: Address, message: Expanded) -> None:
     key, element = iteration.missing.pop(message.token)
     above = iteration.document.elements[element].parent
     paths = iteration.stacks[above][key]
-    _report(peer, iteration, key, above, message.accepted)
+    _report(iteration, key, above, message.accepted)
     reached = iteration.stacks[element]
     for target, consumed in message.targets:
         onward = [(*path, element) for path in paths] if consumed else paths
@@ -127,13 +128,7 @@ def on_expanded(peer: Peer, sender: Address, message: Expanded) -> None:
         _next_element(peer, iteration)
 
 
-def _report(
-    peer: Peer,
-    iteration: Iteration,
-    key: str,
-    element: int,
-    accepted: Accepted,
-) -> None:
+def _report(iteration: Iteration, key: str, element: int, accepted: Accepted) -> None:
     """Notifies the subscribers of a state reached by this element."""
     if not accepted or (key, element) in iteration.seen:
         return
@@ -142,9 +137,7 @@ def _report(
     for predicates, claims in accepted:
         for claim, registration in claims:
             state.register(predicates, claim, registration)
-    for path in iteration.stacks[element][key]:
-        if path and path[-1] == element:
-            matching.report(peer, state, iteration.publication, path, iteration.memo, iteration.tickets)
+    iteration.report(state, [path for path in iteration.stacks[element][key] if path and path[-1] == element])
 
 
 def _collect_rest(peer: Peer, iteration: Iteration) -> None:
@@ -172,7 +165,7 @@ def on_collected(peer: Peer, sender: Address, message: Collected) -> None:
     if iteration is None:
         return
     key, element = iteration.missing.pop(message.token)
-    _report(peer, iteration, key, element, message.accepted)
+    _report(iteration, key, element, message.accepted)
     if not iteration.missing:
         _finish(peer, iteration)
 

@@ -190,9 +190,15 @@ def stabilise(peer: Peer) -> None:
 
 
 def on_get_neighbours(peer: Peer, sender: Address, message: GetNeighbours) -> None:
-    """Answers with the predecessor and the successors."""
+    """Answers with the predecessor and the successors, or that this node is no member of the ring.
+
+    Other nodes may know of a node whose welcome was lost for good. It acknowledges their messages, so they would keep
+    it in their tables, and its own requests to join would come back to it.
+    """
     if peer.active:
         peer.send_once(sender, Neighbours(peer.table.predecessor, tuple(peer.table.successors)))
+    else:
+        peer.send_once(sender, LeaveRing(peer.ref, None, (), (), 0))
 
 
 def on_neighbours(peer: Peer, sender: Address, message: Neighbours) -> None:
@@ -298,9 +304,7 @@ def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> 
         return
     table = peer.table
     if message.token == _MERGE:
-        if message.ref.address != peer.address and table.is_between(message.ref.identifier, table.successor):
-            table.add_successor(message.ref)
-            stabilise(peer)
+        _meet_another_ring(peer, message)
         return
     if message.token < 0:
         return
@@ -323,6 +327,19 @@ def _search_another_ring(peer: Peer) -> None:
     forgotten[address] = ref
     position = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
     peer.send_once(address, KeyRoutedMessage(position, FindSuccessor(_MERGE), peer.address))
+
+
+def _meet_another_ring(peer: Peer, message: SuccessorReply) -> None:
+    """Adopts a node that may belong to another ring, or sends it on to the node of this ring that precedes it.
+
+    The nodes where the rings have to be joined may never have heard of the other ring: they are new, or have restarted.
+    """
+    table = peer.table
+    if table.is_between(message.ref.identifier, table.successor):
+        table.add_successor(message.ref)
+        stabilise(peer)
+    elif message.ref.address not in (peer.address, table.successor.address):
+        peer.send_once(table.closest_preceding(message.ref.identifier).address, message)
 
 
 # Leaving and failing.

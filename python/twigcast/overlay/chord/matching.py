@@ -7,14 +7,14 @@ occurs in during an expansion.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from twigcast.overlay.chord import indexing, meeting
 from twigcast.overlay.chord.messages import Notify, PartMatch, Publication
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import PartClaim, Registration, State
 from twigcast.overlay.chord.tickets import Tickets
-from twigcast.overlay.core import TOKENS_OF_A_LIFE
+from twigcast.overlay.core import TOKENS_OF_A_LIFE, Address
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate, holds
 
@@ -48,42 +48,61 @@ def _holds(
     return existing
 
 
-def report(
-    peer: Peer,
-    state: State,
-    publication: Publication,
-    path: tuple[int, ...],
-    memo: dict[tuple[Condition, int], bool],
-    tickets: Tickets,
-) -> None:
-    """Reports a path match to the subscribers of an accepting state, or to the meeting points of its parts."""
-    if not state.accepted:
-        return
-    whole: dict[int, list[tuple[str, int]]] = {}
-    attempt = publication.publisher, publication.attempt
-    for predicates, claim, version in satisfied_claims(state.accepted, publication.document, path, memo):
-        subscription = claim.subscription
-        if peer.is_outdated(subscription.subscriber, version // TOKENS_OF_A_LIFE):
-            if peer.reported.is_first(attempt, (claim, version)):
-                indexing.end_former_life(peer, state.key, predicates, claim, version)
-        elif claim.plan:
-            _send_part(peer, claim, version, publication, path, tickets)
-        elif peer.reported.is_first(attempt, (subscription, version)):
-            whole.setdefault(subscription.subscriber, []).append((subscription.key, version))
-    for subscriber, keys in whole.items():
-        peer.send(subscriber, Notify(publication.name, publication.publisher, tuple(keys), attempt[1], tickets.draw()))
+class MatchReporter:
+    """Reports what an expansion finds to the subscribers of accepting states, or to where the parts of a query meet.
 
+    Args:
+        peer: Where the expansion takes place.
+        publication: The message.
+        tickets: Those of the expansion.
+    """
 
-def _send_part(
-    peer: Peer, claim: PartClaim, version: int, publication: Publication, path: tuple[int, ...], tickets: Tickets
-) -> None:
-    elements = publication.document.elements
-    lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
-    name, publisher, attempt = publication.name, publication.publisher, publication.attempt
-    if not peer.reported.is_first((publisher, attempt), (claim.subscription, version, claim.part, lefts)):
-        return
-    match = PartMatch(name, publisher, claim, version, lefts, attempt, tickets.draw())
-    if peer.settings.meet_at_subscriber:
-        peer.send(claim.subscription.subscriber, match)
-    else:
-        peer.route_to_key(meeting.key_of_meeting(claim.subscription), match)
+    def __init__(self, peer: Peer, publication: Publication, tickets: Tickets) -> None:
+        self._peer = peer
+        self._publication = publication
+        self._tickets = tickets
+        self._memo: dict[tuple[Condition, int], bool] = {}
+
+    def __call__(self, state: State, paths: Iterable[tuple[int, ...]]) -> None:
+        """Reports the path matches that lead to a state."""
+        if not state.accepted:
+            return
+        publication, is_first = self._publication, self._peer.reported.is_first
+        attempt = publication.publisher, publication.attempt
+        whole: dict[Address, list[tuple[str, int]]] = {}
+        parts: dict[tuple[PartClaim, int], list[tuple[int, ...]]] = {}
+        for path in paths:
+            found = satisfied_claims(state.accepted, publication.document, path, self._memo)
+            for predicates, claim, version in found:
+                subscription = claim.subscription
+                if self._peer.is_outdated(subscription.subscriber, version // TOKENS_OF_A_LIFE):
+                    if is_first(attempt, (claim, version)):
+                        indexing.end_former_life(self._peer, state.key, predicates, claim, version)
+                elif claim.plan:
+                    lefts = tuple(publication.document.elements[path[step]].left for step in meeting.joints(claim))
+                    if is_first(attempt, (subscription, version, claim.part, lefts)):
+                        parts.setdefault((claim, version), []).append(lefts)
+                elif is_first(attempt, (subscription, version)):
+                    whole.setdefault(subscription.subscriber, []).append((subscription.key, version))
+        self._send(whole, parts)
+
+    def _send(
+        self,
+        whole: dict[Address, list[tuple[str, int]]],
+        parts: dict[tuple[PartClaim, int], list[tuple[int, ...]]],
+    ) -> None:
+        publication = self._publication
+        for (claim, version), matches in parts.items():
+            self._send_part(claim, version, tuple(matches))
+        for subscriber, keys in whole.items():
+            ticket = self._tickets.draw()
+            notice = Notify(publication.name, publication.publisher, tuple(keys), publication.attempt, ticket)
+            self._peer.send(subscriber, notice)
+
+    def _send_part(self, claim: PartClaim, version: int, matches: tuple[tuple[int, ...], ...]) -> None:
+        name, publisher, attempt = self._publication.name, self._publication.publisher, self._publication.attempt
+        match = PartMatch(name, publisher, claim, version, matches, attempt, self._tickets.draw())
+        if self._peer.settings.meet_at_subscriber:
+            self._peer.send(claim.subscription.subscriber, match)
+        else:
+            self._peer.route_to_key(meeting.key_of_meeting(claim.subscription), match)

@@ -9,6 +9,8 @@ it is known, in whatever order and from whatever fragments the matches arrive.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from twigcast.overlay.chord.messages import Branched, Notify, PartMatch
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS, Peer
 from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
@@ -39,10 +41,10 @@ class Meeting:
         self.matches: list[set[tuple[int, ...]]] = [set() for _ in range(parts)]
         self.done = False
 
-    def add(self, claim: PartClaim, elements: tuple[int, ...]) -> None:
-        """Notes a match of a part, and whether the query matches now."""
+    def add(self, claim: PartClaim, matches: Iterable[tuple[int, ...]]) -> None:
+        """Notes matches of a part, and whether the query matches now."""
         if not self.done:
-            self.matches[claim.part].add(elements)
+            self.matches[claim.part].update(matches)
             self.done = all(self.matches) and self._matches(claim.plan)
 
     def _matches(self, plan: tuple[tuple[int, int], ...]) -> bool:
@@ -63,7 +65,7 @@ class Meeting:
 
 
 def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
-    """Notes a match of a part at the meeting point, and notifies the subscriber of a match of the query."""
+    """Notes matches of a part at the meeting point, and notifies the subscriber of a match of the query."""
     subscription, attempt = message.claim.subscription, (message.publisher, message.attempt)
     key = (message.publisher, message.name, subscription, message.version)
     meeting = peer.meetings.get(key)
@@ -71,7 +73,7 @@ def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
         meeting = peer.meetings[key] = Meeting(len(message.claim.plan))
         if len(peer.meetings) > REMEMBERED_PUBLICATIONS * _MEETINGS:
             peer.meetings.popitem(last=False)
-    meeting.add(message.claim, message.elements)
+    meeting.add(message.claim, message.matches)
     tickets = Tickets(message.ticket)
     # Each attempt notifies once more, since it may not be known whether the notification of the last one arrived.
     if meeting.done and peer.reported.is_first(attempt, (subscription, message.version)):
@@ -83,7 +85,7 @@ def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
 
 
 def on_routed_part_match(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Notes a match of a part that arrived through the ring."""
+    """Notes matches of a part that arrived through the ring."""
     on_part_match(peer, routed.origin, routed.payload)
 
 

@@ -218,24 +218,32 @@ class Publication(NamedTuple):
     document: Document
 
 
+class PathMatch(NamedTuple):
+    """A match of the labels so far, from which a branch of the recursive method goes on."""
+
+    at: int  #: Index of the element that led there; -1 for the document node.
+    path: tuple[int, ...]  #: Indexes of the elements consumed so far, one a step.
+
+
 def _expand_bytes(message: RecExpand) -> int:
-    document = message.publication.document
-    content = document.size_bytes if message.whole else document.subtree_size(message.at)
-    return 24 + content + len(message.key) + 8 * len(message.path)
+    document, matches = message.publication.document, message.matches
+    content = document.size_bytes
+    if not message.whole:
+        content = min(content, sum(document.subtree_size(match.at) for match in matches))
+    return 16 + content + len(message.key) + sum(8 * (1 + len(match.path)) for match in matches)
 
 
 @carries(Traffic.FILTERING, _expand_bytes)
 class RecExpand(NamedTuple):
-    """A step of the recursive method: the receiver continues below element `at` in the state with this key."""
+    """A step of the recursive method: the receiver continues below some elements in the state with this key."""
 
     key: str  #: The state.
     publication: Publication  #: The message.
-    at: int  #: Index of the element that led here; -1 for the document node.
-    path: tuple[int, ...]  #: Indexes of the elements consumed so far, one a step.
+    matches: tuple[PathMatch, ...]  #: Where it continues; one, unless peers bundle branches.
     steps: int = 0  #: Logical steps so far.
     hops: int = 0  #: Routed hops before this message was sent.
     copy: int = 0  #: Which holder of a hot state was chosen; 0 for the owner.
-    whole: bool = True  #: The whole message travels, not just the part below `at`.
+    whole: bool = True  #: The whole message travels, not just the parts below these elements.
     #: Number of this expansion, by which the publisher learns that it was done; 0 where it does not care.
     ticket: int = 0
 
@@ -289,16 +297,16 @@ class Collected(NamedTuple):
     hops: int
 
 
-@carries(Traffic.FILTERING, lambda m: 24 + len(m.name) + 8 * len(m.claim.plan) + 4 * len(m.elements))
+@carries(Traffic.FILTERING, lambda m: 24 + len(m.name) + 8 * len(m.claim.plan) + 4 * sum(map(len, m.matches)))
 class PartMatch(NamedTuple):
-    """A report to the meeting point of a branching query: a part matched at these elements (ours)."""
+    """A report to the meeting point of a branching query: where a part has matched (ours)."""
 
     name: str  #: The message, by its publisher.
     publisher: Address
     claim: PartClaim  #: Subscription, part and plan.
     version: int  #: Of the subscription.
-    #: L of the elements at the part's own anchor and at the anchors of the parts that hang on it.
-    elements: tuple[int, ...]
+    #: Of each match, L of the elements at the part's own anchor and at the anchors of the parts that hang on it.
+    matches: tuple[tuple[int, ...], ...]
     attempt: int  #: The attempt at publishing.
     ticket: int = 0  #: As in `RecExpand`.
 

@@ -105,7 +105,7 @@ class Peer(ProtocolNode):
         self.strays: dict[str, int] = {}
         #: Ranges this node holds replicas for: owner -> (low, high, last time refreshed).
         self.replica_ranges: dict[Address, tuple[int, int, float]] = {}
-        #: By token, what waits for an answer, and from whom; -1 for whoever owns a position.
+        #: Writes that wait for an answer, by token, with the node that answers; -1 for the owner of a position.
         self.writes: dict[int, tuple[Write, Address]] = {}
         self.cache: OrderedDict[int, Address] = OrderedDict()
         #: Hot states of others: key -> number of extra copies.
@@ -214,7 +214,7 @@ class Peer(ProtocolNode):
         self.send_once(routed.origin, Refuse("the ring is being mended", final=False))
 
     def release_waiting(self) -> None:
-        """Routes again what had to wait."""
+        """Routes messages again that had to wait."""
         waiting, self.waiting = self.waiting, []
         for routed in waiting:
             self.route(routed)

@@ -3,6 +3,7 @@
 The publisher sends the message to the owner of the start state. A peer that receives it for a state continues with all
 children of the current element at once: for each child and each target state one message to that state's owner. There
 is no stack; the positions of the elements replace it. A peer runs as far as its fragment reaches (l symbols) by itself.
+Peers may *bundle* branches (ours): one message to each target state, with all matches from which it goes on.
 
 A publication can be *confirmed* (ours). Every expansion has a ticket and reports to the publisher its own ticket and
 those of the expansions it led to. The publisher combines them all by exclusive or: every ticket turns up twice, once
@@ -22,6 +23,7 @@ from twigcast.overlay.chord.messages import (
     Branched,
     Notification,
     Notify,
+    PathMatch,
     Publication,
     Published,
     RecExpand,
@@ -33,7 +35,6 @@ from twigcast.overlay.chord.states import State, SubscriptionRef
 from twigcast.overlay.chord.tickets import Tickets
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document, split_document
-from twigcast.overlay.paths import Condition
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +44,7 @@ class PublicationProgress:
     fragments: list[Document]  #: What to publish again; empty where the publisher follows the branches itself.
     attempt: int = 0  #: Number of the present attempt.
     attempts: int = 0
+    last_report: float = 0.0  #: When something of this attempt was last reported, or it began.
     open: int = 0
     reported: set[int] = field(default_factory=set)
     failed: dict[int, tuple[SubscriptionRef, ...]] = field(default_factory=dict)  #: By ticket.
@@ -52,6 +54,7 @@ class PublicationProgress:
         confirm = peer.settings.confirm
         self.attempt = peer.new_token()
         self.attempts += 1
+        self.last_report = peer.now
         self.open = 0
         self.reported, self.failed = set(), {}
         if confirm:
@@ -76,7 +79,7 @@ def _send_out(peer: Peer, name: str, progress: PublicationProgress) -> None:
     tickets = progress.begin_attempt(peer, name)
     for fragment in progress.fragments:
         publication = Publication(name, peer.address, progress.attempt, peer.settings.confirm, fragment)
-        send_expand(peer, RecExpand("start", publication, -1, (), steps=1, ticket=tickets.draw()))
+        send_expand(peer, RecExpand("start", publication, (PathMatch(-1, ()),), steps=1, ticket=tickets.draw()))
     progress.open = tickets.drawn
 
 
@@ -86,9 +89,13 @@ def _first_ticket(name: str, attempt: int) -> int:
 
 
 def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
-    """Publishes again if not every branch was followed."""
+    """Publishes again if not every branch was followed, and nothing has been heard of any for a while."""
     progress: PublicationProgress | None = peer.publications.get(name)
     if progress is None or progress.attempt != attempt:
+        return
+    rest = progress.last_report + peer.settings.confirm_delay - peer.now
+    if rest > 0:
+        peer.set_timer(rest, ("publication", name, attempt))
         return
     if progress.attempts >= peer.settings.attempts_max or not progress.fragments:
         del peer.publications[name]
@@ -103,6 +110,7 @@ def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
     if progress is None or progress.attempt != message.attempt or message.ticket in progress.reported:
         return
     progress.reported.add(message.ticket)
+    progress.last_report = peer.now
     if message.failed:
         progress.failed[message.ticket] = message.failed
     progress.open ^= message.ticket ^ message.spawned
@@ -169,35 +177,37 @@ def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
 
 def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: Tickets) -> None:
     """Matches on from a state as far as its fragment reaches, reports matches, and sends on what is left."""
-    publication = message.publication
-    document = publication.document
-    memo: dict[tuple[Condition, int], bool] = {}
-    if message.path:
-        matching.report(peer, state, publication, message.path, memo, tickets)
-    frontier = [(state, message.at, message.path)]
-    levels = peer.settings.fragment_levels
-    for level in range(levels + 1):
-        reached: list[tuple[State, int, tuple[int, ...]]] = []
-        for current, at, path in frontier:
-            for child in document.children[at]:
-                label = document.elements[child].label
-                for key, consumed in current.targets(label, state):
-                    onward = (*path, child) if consumed else path
-                    if level == levels:
-                        onward_message = _onward(message, key, child, onward, hops, peer)
-                        send_expand(peer, onward_message._replace(ticket=tickets.draw()))
-                        continue
-                    target = state if key == state.key else state.fragment.get(key) if state.fragment else None
-                    if target is not None:
+    document = message.publication.document
+    report = matching.MatchReporter(peer, message.publication, tickets)
+    report(state, [match.path for match in message.matches if match.path])
+    frontier = {state.key: (state, list(message.matches))}
+    for level in range(peer.settings.fragment_levels + 1):
+        reached: dict[str, list[PathMatch]] = {}
+        matched: dict[str, list[tuple[int, ...]]] = {}
+        for current, matches in frontier.values():
+            for at, path in matches:
+                for child in document.children[at]:
+                    for key, consumed in current.targets(document.elements[child].label, state):
+                        onward = (*path, child) if consumed else path
+                        reached.setdefault(key, []).append(PathMatch(child, onward))
                         if consumed:
-                            matching.report(peer, target, publication, onward, memo, tickets)
-                        reached.append((target, child, onward))
-        frontier = reached
+                            matched.setdefault(key, []).append(onward)
+        if level == peer.settings.fragment_levels:
+            _send_on(peer, message, reached, hops, tickets)
+            return
+        held = {state.key: state, **(state.fragment or {})}
+        frontier = {key: (held[key], matches) for key, matches in reached.items() if key in held}
+        for key, paths in matched.items():
+            if key in held:
+                report(held[key], paths)
 
 
-def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hops: int, peer: Peer) -> RecExpand:
+def _send_on(peer: Peer, message: RecExpand, reached: dict[str, list[PathMatch]], hops: int, tickets: Tickets) -> None:
     whole = not peer.settings.ship_subtrees
-    return RecExpand(key, message.publication, child, path, message.steps + 1, hops, 0, whole)
+    for key, matches in reached.items():
+        for bundle in [tuple(matches)] if peer.settings.bundle else [(match,) for match in matches]:
+            ticket = tickets.draw()
+            send_expand(peer, RecExpand(key, message.publication, bundle, message.steps + 1, hops, 0, whole, ticket))
 
 
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:

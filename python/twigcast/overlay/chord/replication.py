@@ -162,7 +162,7 @@ def on_replica_lost(peer: Peer, address: Address) -> None:
 
 
 def on_repair_timer(peer: Peer) -> None:
-    """Compares with the replicas, gives away what belongs to others, and drops what nobody refreshes."""
+    """Compares own states with the replicas, returns states of other nodes to them, and drops stale replicas."""
     peer.set_timer(peer.settings.repair_period, "repair")
     if not peer.active:
         return
@@ -187,7 +187,7 @@ def digest_of(states: Iterable[State]) -> bytes:
 
 
 def on_range_digest(peer: Peer, sender: Address, message: RangeDigest) -> None:
-    """Compares this replica with the owner's. If they differ, both send each other what they have."""
+    """Compares this replica with the owner's. If they differ, each sends the other its states."""
     peer.replica_ranges[sender] = (message.low, message.high, peer.now)
     states = peer.store.in_range(message.low, message.high)
     if digest_of(states) != message.digest:
@@ -196,7 +196,7 @@ def on_range_digest(peer: Peer, sender: Address, message: RangeDigest) -> None:
 
 
 def _drop_stale(peer: Peer, own: set[str]) -> None:
-    """Sends states of others' ranges that no owner has refreshed lately to their owners, then drops them."""
+    """Sends replicas that no owner has refreshed for a while to their owners, then drops them."""
     horizon = peer.now - _REPLICA_PERIODS * peer.settings.repair_period
     for address, (_, _, refreshed) in list(peer.replica_ranges.items()):
         if refreshed < horizon:

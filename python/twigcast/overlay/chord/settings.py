@@ -21,10 +21,12 @@ class ChordSettings:
     stabilise_period: float = 20.0  #: Time between two rounds of stabilise and fix-fingers.
     repair_period: float = 60.0  #: Time between two comparisons with the replicas.
     confirm: bool = False  #: Publishers make sure that every branch was followed, and try again otherwise.
-    confirm_delay: float = 120.0  #: Time after which an incomplete publication is tried again.
+    confirm_delay: float = 120.0  #: Time without a report after which an incomplete publication is tried again.
     attempts_max: int = 12  #: Times a publication or subscription is tried, and a join without an answer.
     cache_addresses: bool = False  #: Remember the owner of a position, and skip the hops next time.
     ship_subtrees: bool = False  #: Send on only the part of the message below the current element.
+    #: One message for all branches that go on from one state, instead of one for each, as in the paper.
+    bundle: bool = False
     #: Parts of a branching query meet at the subscriber, not at a position on the ring.
     meet_at_subscriber: bool = False
     message_bytes_max: int = 16 << 20  #: Largest message a peer accepts; larger documents are cut into fragments.

@@ -47,7 +47,8 @@ def _copy(peer: Peer, state: State, shedding: Shedding) -> None:
 def choose_copy(peer: Peer, message: RecExpand, copies: int) -> int:
     """Returns the holder to ask: any with equal chance, as a function of the request alone."""
     publication = message.publication
-    seed = f"{publication.name}/{publication.attempt}/{message.at}/{peer.address}/{message.key}/{message.path}"
+    at, path = message.matches[0]
+    seed = f"{publication.name}/{publication.attempt}/{at}/{peer.address}/{message.key}/{path}"
     return zlib.crc32(seed.encode("utf-8", "surrogatepass")) % (copies + 1)
 
 

@@ -133,7 +133,7 @@ class State:
             self.accepted = {}
         claims = self.accepted.setdefault(predicates, {})
         existing = claims.get(claim)
-        if existing is None or existing.version < registration.version:
+        if existing is None or existing < registration:
             claims[claim] = registration
 
     def is_empty(self) -> bool:

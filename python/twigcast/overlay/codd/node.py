@@ -74,7 +74,7 @@ class Replaying:
 class CoddNode(ProtocolNode):
     """A node of the cooperative tree. The root is the producer and asks for nothing."""
 
-    #: What other modules do when something happens, by its name (`handlers`).
+    #: Functions of other modules by the event that calls them (`handlers`).
     hooks: ClassVar[dict[str, Callable[..., None]]] = {}
 
     def __init__(
@@ -101,9 +101,9 @@ class CoddNode(ProtocolNode):
         self.uplinks: list[Uplink] = []  #: The parent, and during a move the next one, in this order.
         self.ancestors: tuple[Address, ...] = ()
         self.received = BitMap()  #: Numbers of the documents that came, within the window.
-        self.own = BitMap()  #: Those of them that satisfy the node's own query.
+        self.own = BitMap()  #: Numbers of the documents that satisfy the node's own query.
         self.received_count = 0  #: Documents that came, ever.
-        self.spurious_count = 0  #: Those of them that the node itself did not want.
+        self.spurious_count = 0  #: Documents that did not satisfy the node's own query.
         #: Numbers above the watermark that came already (on whatever link).
         self.seen_above: set[int] = set()
         self.watermark = 0

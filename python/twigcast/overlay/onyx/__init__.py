@@ -1,9 +1,9 @@
 """ONYX (Diao, Rizvi, Franklin, VLDB 2004; Diao 2005, chapter 7): a network of brokers that routes by content.
 
 Each user's queries are at one broker. Each source publishes at one, the *root* of its messages. A message travels from
-its root down a broadcast tree, but only to children below which some broker may want it. Interests travel up the tree
-as *routing queries*: disjunctions of conjunctions of absolute linear paths, which the queries imply, so that routing
-may send too much and never too little.
+its root down a broadcast tree, but only to children below which a broker may have a matching subscription. Interests
+travel up the tree as *routing queries*: disjunctions of conjunctions of absolute linear paths, which the queries imply,
+so that routing may send too much and never too little.
 
 * ``messages``: the messages between brokers; ``lexicon``: dictionaries of names that grow
 * ``content``: routing queries, implication, projection (pure computation, no time, no network)
@@ -31,7 +31,7 @@ views differ, attachments may wait, and a ring of them gets nothing from the roo
 What lies between the old horizon and the position of ``Attached`` is a gap. A broker that misses something shows this
 to those below it by the start of its next span. A gap that remains is closed by asking the root (``Recover``, passed up
 the tree and answered from its store), by each broker for its own users alone. Links have to preserve order and to
-report their end. They may lose what is under way when they end.
+report their end. Messages under way may be lost when a link ends.
 
 Interests are settled once ``Attached`` has come for an ``Attach`` that was sent after them (``settle``). Of a root that
 is new to a broker, it gets the messages accepted from their first contact on.

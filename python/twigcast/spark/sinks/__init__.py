@@ -11,6 +11,7 @@ import os
 from typing import Final
 
 from twigcast.errors import OutputError
+from twigcast.spark.schemas import NO_COLUMNS, AnswerColumns
 from twigcast.spark.sinks.folder import FolderSink
 from twigcast.spark.sinks.frame_sink import FrameSink
 from twigcast.spark.sinks.sink import Mode, Sink
@@ -24,10 +25,13 @@ FRAME_SINKS: Final[tuple[type[FrameSink], ...]] = (DeltaTables, IcebergTables, K
 """The sinks that Spark itself writes to: what ``run_pipeline(sink=...)`` takes."""
 
 
-def open_sink(path: str | os.PathLike[str], mode: Mode) -> Sink:
-    """Opens the sink that writes to a path, or raises `OutputError` if none can."""
+def open_sink(path: str | os.PathLike[str], mode: Mode, *, columns: AnswerColumns = NO_COLUMNS) -> Sink:
+    """Opens the sink that writes to a path, or raises `OutputError` if none can.
+
+    `columns` says what rows have besides the columns of their kind.
+    """
     location = os.fspath(path)
     for sink in SINKS:
         if sink.takes(location):
-            return sink(location, mode)
+            return sink(location, mode, columns=columns)
     raise OutputError(location, "the output must be a folder that driver and executors see under the same path")

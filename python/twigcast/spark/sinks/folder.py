@@ -36,9 +36,8 @@ import pyarrow.parquet as pq
 
 from twigcast.errors import OutputError, PipelineError
 from twigcast.spark.folder_commits import claim, finish_moves, read_record, sync, sync_tree, write_atomically
-from twigcast.spark.matching import BatchAnswer
-from twigcast.spark.schemas import KINDS
-from twigcast.spark.sinks.sink import Mode, Sink, StreamCommit
+from twigcast.spark.schemas import KINDS, NO_COLUMNS, POPULATION_VERSION, AnswerColumns
+from twigcast.spark.sinks.sink import AnswerRows, Mode, Sink, StreamCommit
 from twigcast.spark.summary import Summary, TaskReport
 
 _MARKER: Final = "_twigcast.json"
@@ -58,7 +57,8 @@ _BYTES_MAX: Final = 32 << 20
 class FolderSink(Sink):
     """A folder on a file system that driver and executors share; created if it is missing."""
 
-    def __init__(self, path: str | os.PathLike[str], mode: Mode) -> None:
+    def __init__(self, path: str | os.PathLike[str], mode: Mode, *, columns: AnswerColumns = NO_COLUMNS) -> None:
+        self._columns = columns
         self.folder = Path(path).absolute()
         with ExitStack() as undo:
             try:
@@ -85,9 +85,18 @@ class FolderSink(Sink):
         return staging
 
     @staticmethod
-    def open_writer(staging: str, partition: int, attempt: int) -> "FolderWriter":
+    def open_writer(
+        staging: str,
+        partition: int,
+        attempt: int,
+        *,
+        population_version: int | None = None,
+        has_relations: bool = False,
+    ) -> "FolderWriter":
         """Opens the writer of a task."""
-        return FolderWriter(Path(staging), partition, attempt)
+        return FolderWriter(
+            Path(staging), partition, attempt, population_version=population_version, has_relations=has_relations
+        )
 
     def replace(self, staging: Path, reports: Sequence[TaskReport], summary: Summary) -> None:
         """Replaces the three folders and the summary."""
@@ -97,7 +106,7 @@ class FolderSink(Sink):
             for report in _with_rows(reports, kind):
                 _staged(staging, kind, report).rename(final / kind / f"part-{report.partition:05d}.parquet")
             if not any((final / kind).iterdir()):
-                write_empty(final / kind / "part-00000.parquet", kind)
+                write_empty(final / kind / "part-00000.parquet", kind, columns=self._columns)
         sync_tree(staging)
         moves = [(str((final / kind).relative_to(self.folder)), kind) for kind in KINDS]
         self._replacement.parent.mkdir(exist_ok=True)
@@ -116,7 +125,10 @@ class FolderSink(Sink):
             if final.exists():
                 moves.append((str(final.relative_to(self.folder)), f"{kind}/run={commit.stream}/batch={batch}"))
         sync_tree(staging)
-        record = {"batch": batch, "stream": commit.stream, "moves": moves, "totals": commit.totals.as_dict()}
+        record: dict[str, object] = {"batch": batch, "stream": commit.stream, "moves": moves}
+        record["totals"] = commit.totals.as_dict()
+        if commit.population_version is not None:
+            record["population_version"] = commit.population_version
         self._record(batch).parent.mkdir(exist_ok=True)
         write_atomically(self._record(batch), record)  # the micro-batch is committed from here on
         self._finish(record)
@@ -126,7 +138,10 @@ class FolderSink(Sink):
     def last_commit(self) -> StreamCommit | None:
         """Returns the micro-batch of the last record."""
         last = self._last_record()
-        return None if last is None else StreamCommit(last["batch"], last["stream"], Summary(**last["totals"]))
+        if last is None:
+            return None
+        version = last.get("population_version")
+        return StreamCommit(last["batch"], last["stream"], Summary(**last["totals"]), version)
 
     def _lock(self, mode: Mode) -> IO[str]:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -178,7 +193,7 @@ class FolderSink(Sink):
         for kind in KINDS:
             folder = self.folder / kind
             if not folder.is_dir():
-                write_empty(folder / "part-none.parquet", kind)
+                write_empty(folder / "part-none.parquet", kind, columns=self._columns)
 
     def _finish(self, record: Mapping[str, Any]) -> None:
         """Does the moves of a record that have not happened yet, and writes its totals."""
@@ -210,19 +225,39 @@ class FolderSink(Sink):
 class FolderWriter:
     """A writer of the matches, deliveries and rejected messages of one task."""
 
-    def __init__(self, staging: Path, partition: int, attempt: int, *, by_key: bool = False) -> None:
+    def __init__(
+        self,
+        staging: Path,
+        partition: int,
+        attempt: int,
+        *,
+        by_key: bool = False,
+        population_version: int | None = None,
+        has_relations: bool = False,
+    ) -> None:
+        self._version = population_version
+        columns = AnswerColumns(population_version is not None, has_relations)
         self._tables = {
-            kind: _TableWriter(staged_path(staging, kind, partition, attempt), schema, by_key=by_key)
-            for kind, schema in KINDS.items()
+            kind: _TableWriter(
+                staged_path(staging, kind, partition, attempt),
+                columns.schema_of(kind),
+                by_key=by_key,
+            )
+            for kind in KINDS
         }
 
-    def write(self, answer: BatchAnswer) -> None:
+    def write(self, answer: AnswerRows) -> None:
         """Adds an answer."""
         for batch in answer.matches():
-            self._tables["matches"].write(batch)
-        self._tables["deliveries"].write(answer.deliveries())
+            self._write("matches", batch)
+        self._write("deliveries", answer.deliveries())
         if answer.rejections:
-            self._tables["rejected"].write(answer.rejected())
+            self._write("rejected", answer.rejected())
+
+    def _write(self, kind: str, batch: pa.RecordBatch) -> None:
+        if self._version is not None:
+            batch = batch.append_column(POPULATION_VERSION, pa.repeat(self._version, batch.num_rows))
+        self._tables[kind].write(batch)
 
     def close(self) -> dict[str, int]:
         """Finishes the files and returns the number of rows of each kind."""
@@ -303,7 +338,7 @@ def missing_file(path: Path) -> PipelineError:
     )
 
 
-def write_empty(path: Path, kind: str) -> None:
+def write_empty(path: Path, kind: str, *, columns: AnswerColumns = NO_COLUMNS) -> None:
     """Writes a file of no rows, so that the folder can be read as a table."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(KINDS[kind].empty_table(), path, compression=_COMPRESSION)
+    pq.write_table(columns.schema_of(kind).empty_table(), path, compression=_COMPRESSION)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from twigcast.spark.schemas import AnswerColumns
+
 
 @dataclass(frozen=True, slots=True)
 class RowOrigin:
@@ -17,6 +19,9 @@ class RowOrigin:
     """The number of the micro-batch; 0 of a batch job."""
 
     is_stream: bool
+
+    population_version: int | None = None
+    """The version of the population that a micro-batch is matched with, if that one lives."""
 
     may_be_there: bool = False
     """Whether the rows may be there: a job that was killed, or that had this name, may have written them."""
@@ -43,6 +48,13 @@ class FrameSink(ABC):
             OutputError: It cannot be written to.
         """
 
+    def with_columns(self, columns: AnswerColumns) -> "FrameSink":
+        """Returns the sink for rows that have a column ``population_version``, ``relation`` or both.
+
+        Most sinks take any columns.
+        """
+        return self
+
     def refresh(self, spark: SparkSession) -> None:  # noqa: B027 - most sinks have nothing to do
         """Lets a session see what streams in the same process have written, which run in sessions of their own."""
 
@@ -50,6 +62,7 @@ class FrameSink(ABC):
     def write(self, kind: str, rows: DataFrame, origin: RowOrigin) -> None:
         """Writes the answers of one kind: all of a micro-batch or, if that fails, none.
 
-        `rows` has the columns of the kind (:mod:`twigcast.spark.schemas`), then ``run``, ``batch``, ``event_time`` and
-        ``day``.
+        `rows` has the columns of the kind (:mod:`twigcast.spark.schemas`), then ``run``, ``batch``, ``event_time``,
+        ``day`` and, if the population lives, ``population_version``. Deliveries have ``relation`` too, if life cycles
+        are followed.
         """

@@ -1,13 +1,15 @@
 """The protocol of sinks: where a pipeline puts its answers, so that a kill at any point leaves nothing half done."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+import pyarrow as pa
+
 from twigcast.errors import OutputError
-from twigcast.spark.matching import BatchAnswer
+from twigcast.spark.schemas import NO_COLUMNS, AnswerColumns
 from twigcast.spark.summary import Summary, TaskReport
 
 Mode = Literal["batch", "stream"]
@@ -26,11 +28,31 @@ class StreamCommit:
     totals: Summary
     """The sum over all micro-batches up to this one."""
 
+    population_version: int | None = None
+    """The version of the population that it was matched with, if that one lives."""
+
+
+class AnswerRows(Protocol):
+    """The answers to some messages, as rows: matched, or related to earlier messages too."""
+
+    @property
+    def rejections(self) -> Sequence[object]:
+        """The messages that could not be processed, or on which a subscription is undecided."""
+
+    def matches(self) -> Iterator[pa.RecordBatch]:
+        """Yields rows of matches."""
+
+    def deliveries(self) -> pa.RecordBatch:
+        """Returns rows of deliveries."""
+
+    def rejected(self) -> pa.RecordBatch:
+        """Returns rows of rejected messages."""
+
 
 class AnswerWriter(Protocol):
     """A writer of the answers of one task."""
 
-    def write(self, answer: BatchAnswer) -> None:
+    def write(self, answer: AnswerRows) -> None:
         """Adds an answer."""
 
     def close(self) -> dict[str, int]:
@@ -43,6 +65,7 @@ class Sink(ABC):
     Args:
         path: The path as the user wrote it.
         mode: Whether a batch job or a stream writes to it.
+        columns: What rows have besides the columns of their kind.
 
     Raises:
         OutputError: It cannot be written, is in use, or holds something else.
@@ -52,7 +75,7 @@ class Sink(ABC):
     """A folder that driver and tasks see: Spark's log and, unless it has its own folder, the checkpoint lie in it."""
 
     @abstractmethod
-    def __init__(self, path: str, mode: Mode) -> None: ...
+    def __init__(self, path: str, mode: Mode, *, columns: AnswerColumns = NO_COLUMNS) -> None: ...
 
     def __enter__(self) -> Self:
         return self
@@ -75,8 +98,19 @@ class Sink(ABC):
 
     @staticmethod
     @abstractmethod
-    def open_writer(staging: str, partition: int, attempt: int) -> AnswerWriter:
-        """Opens the writer of a task, in the task. An attempt that is not reported leaves nothing behind."""
+    def open_writer(
+        staging: str,
+        partition: int,
+        attempt: int,
+        *,
+        population_version: int | None = None,
+        has_relations: bool = False,
+    ) -> AnswerWriter:
+        """Opens the writer of a task, in the task. An attempt that is not reported leaves nothing behind.
+
+        `population_version` stands in each row, unless it is ``None``; `has_relations` says whether deliveries have
+        the relation of the message to its subscription.
+        """
 
     @abstractmethod
     def replace(self, staging: Path, reports: Sequence[TaskReport], summary: Summary) -> None:

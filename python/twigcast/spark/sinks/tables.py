@@ -6,7 +6,7 @@ the first micro-batch after a start is looked up by its ``run`` and ``batch`` be
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql.functions import col, lit
 
 from twigcast.errors import OutputError
-from twigcast.spark.schemas import KINDS
+from twigcast.spark.schemas import KINDS, AnswerColumns
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 
 ORIGIN_DDL: Final = "run string, batch bigint, event_time timestamp, day date"
@@ -51,11 +51,30 @@ class AnswerTables(FrameSink):
     """The name of a batch job. Its rows take the place of those of an earlier job of this name; without a name, each
     job adds rows."""
 
+    has_versions: bool = False
+    """Whether rows have a column ``population_version``, as with a population that lives; set by the pipeline."""
+
     format: str = ""
     """The format of the tables."""
 
     advice: str = ""
     """How Spark gets the format."""
+
+    has_relations: bool = False
+    """Whether deliveries have a column ``relation``, as with life cycles; set by the pipeline."""
+
+    def with_columns(self, columns: AnswerColumns) -> "AnswerTables":
+        """Returns the sink for tables with a column ``population_version``, ``relation`` or both."""
+        return replace(self, has_versions=columns.has_versions, has_relations=columns.has_relations)
+
+    def _kind_columns(self) -> dict[str, str]:
+        if not self.has_relations:
+            return _COLUMNS
+        return {**_COLUMNS, "deliveries": f"{_COLUMNS['deliveries']}, relation string"}
+
+    @property
+    def _origin(self) -> str:
+        return f"{ORIGIN_DDL}, population_version bigint" if self.has_versions else ORIGIN_DDL
 
     def kinds(self) -> tuple[str, ...]:
         """Returns all kinds."""
@@ -75,10 +94,10 @@ class AnswerTables(FrameSink):
         try:
             if "/" not in self.database:
                 spark.sql(f"CREATE DATABASE IF NOT EXISTS {self.database}")
-            for kind, columns in _COLUMNS.items():
+            for kind, columns in self._kind_columns().items():
                 table = self.table(kind)
                 spark.sql(
-                    f"CREATE TABLE IF NOT EXISTS {table} ({columns}, {ORIGIN_DDL}) "
+                    f"CREATE TABLE IF NOT EXISTS {table} ({columns}, {self._origin}) "
                     f"USING {self.format} PARTITIONED BY ({partitions})"
                 )
                 self._check(spark, table, columns)
@@ -87,7 +106,7 @@ class AnswerTables(FrameSink):
             raise OutputError(self.database, f"Spark cannot use its tables: {reason} ({self.advice})") from error
 
     def _check(self, spark: SparkSession, table: str, columns: str) -> None:
-        wanted = spark.createDataFrame([], f"{columns}, {ORIGIN_DDL}").schema
+        wanted = spark.createDataFrame([], f"{columns}, {self._origin}").schema
         found = {field.name: field.dataType for field in spark.table(table).schema.fields}
         for field in wanted.fields:
             if found.get(field.name) != field.dataType:

@@ -87,7 +87,8 @@ class KafkaTopics(FrameSink):
     def records(self, kind: str, rows: DataFrame) -> DataFrame:
         """Returns the records of rows of a kind: ``key``, ``value``, ``headers``."""
         headers = {**_HEADERS[kind], "run": "run", "batch": "batch"}
-        named = [f"named_struct('key', 'id', 'value', cast({_id(kind)} as binary))"]
+        headers |= {name: name for name in ("population_version", "relation") if name in rows.columns}
+        named = [f"named_struct('key', 'id', 'value', cast({_id(kind, rows)} as binary))"]
         named += [
             f"named_struct('key', '{name}', 'value', cast(cast({column} as string) as binary))"
             for name, column in headers.items()
@@ -105,7 +106,9 @@ class KafkaTopics(FrameSink):
         writer.option("kafka.bootstrap.servers", self.servers).option("topic", topic).save()
 
 
-def _id(kind: str) -> str:
+def _id(kind: str, rows: DataFrame) -> str:
     """Returns the expression for the id of a record, which is the same when its micro-batch is run again."""
     subscription = "key" if kind == "deliveries" else "''"
-    return f"sha2(concat(message_id, '\\n', {subscription}), 256)"
+    # Who got a message learns under its id that it has expired: that is another record.
+    is_end = ", if(relation <=> 'expired', '\\nexpired', '')" if "relation" in rows.columns else ""
+    return f"sha2(concat(message_id, '\\n', {subscription}{is_end}), 256)"

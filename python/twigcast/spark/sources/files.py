@@ -27,7 +27,7 @@ from twigcast.reading.messages import (
     read_record_batches,
 )
 from twigcast.reading.options import ReadOptions
-from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.splits import DocumentPart, read_part_batches, split_document
 from twigcast.spark.schemas import MESSAGES, METADATA, PLACED_MESSAGES
 from twigcast.spark.sources.source import (

@@ -18,7 +18,7 @@ from twigcast.errors import RejectedMessage, SourceError
 from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.preparation import prepared
-from twigcast.reading.repairs import RepairCounts
+from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.text import as_bytes
 from twigcast.spark.schemas import METADATA
 from twigcast.spark.sources.source import (

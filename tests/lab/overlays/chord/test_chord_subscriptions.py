@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from typing import Any
 
 import pytest
 
-from tests.overlay.overlay_population import matches, message
+from tests.overlay.overlay_population import matches, message, random_messages, random_queries
 from twigcast.lab.overlays.checkers import check_notifications
 from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.lab.overlays.simulator import NetworkFaults
 from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord import indexing, iterative, publication
-from twigcast.overlay.chord.messages import Notification, Published, Subscribed
+from twigcast.overlay.chord.messages import Notification, Published, RecExpand, Subscribed
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS
-from twigcast.overlay.chord.states import SubscriptionRef
+from twigcast.overlay.chord.states import PartClaim, Registration, State, SubscriptionRef
 from twigcast.overlay.core import Address
 from twigcast.query import Path, child, descendant, nested
 
@@ -94,6 +96,41 @@ def test_the_claims_of_a_former_life_are_withdrawn() -> None:
         if registration.present
     }
     assert live == set()
+
+
+def test_states_that_are_merged_in_any_order_are_the_same() -> None:
+    claim = PartClaim(SubscriptionRef(1, "k"))
+    # Two peers have noticed, each for itself, that the subscriber has started again.
+    notes = [Registration(5, True, 10.0), Registration(6, False, 200.0), Registration(6, False, 230.0)]
+    records = set()
+    for order in itertools.permutations(notes):
+        merged = State("start/a")
+        for note in order:
+            one = State("start/a")
+            one.register((), claim, note)
+            merged.merge(one.record())
+        records.add(merged.record())
+    assert len(records) == 1
+
+
+def test_bundled_branches_reach_the_same_subscribers_in_fewer_messages() -> None:
+    queries = random_queries(12, 25)
+    documents = [*random_messages(12, 12), message("sub wide", b"<a>" + b"<b><c x='1'/></b>" * 100 + b"</a>")]
+    heard, messages = [], []
+    for bundle in (False, True):
+        settings = dataclasses.replace(ROBUST, bundle=bundle, maintain=False, fragment_levels=1)
+        run = start_run([TraceStep(n, "subscribe", n % 5, (f"s{n}", query)) for n, query in enumerate(queries)], 5,
+                        settings)  # fmt: skip
+        run.run(settle=500)
+        for number, document in enumerate(documents):
+            run.simulator.command(number % 5, publication.publish, document)
+        run.simulator.run(until=run.simulator.now + 400)
+        assert {item.name for item in told(run, Published)} == {document.name for document in documents}
+        heard.append(sorted((item.key, item.name) for item in told(run, Notification)))
+        messages.append(run.simulator.counters.messages[RecExpand])
+    wanted = [(f"s{n}", d.name) for n, query in enumerate(queries) for d in documents if matches(query, d)]
+    assert heard == [sorted(wanted)] * 2
+    assert messages[1] < messages[0] / 4
 
 
 def test_messages_of_one_name_are_known_by_their_publishers() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from tests.seeds import seed_or
 from twigcast import SubscriptionSet
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.content.exclusiveness import (
@@ -28,8 +29,8 @@ from twigcast.overlay.onyx.content.exclusiveness import (
 from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.messages import LinearPath
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "15"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "15"))
 
 
 def selections(query: str) -> Selections:

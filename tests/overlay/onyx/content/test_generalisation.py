@@ -11,7 +11,8 @@ from lxml import etree
 
 from tests.overlay.onyx.content.networks import Network, draw_query, mapped, random_graph
 from tests.overlay.onyx.content.test_routing_queries import satisfied
-from tests.overlay.onyx.content.test_routing_tables import change, check_messages, state
+from tests.overlay.onyx.content.test_routing_tables import change, check_messages, only, state
+from tests.seeds import seed_or
 from tests.strategies import Generator
 from twigcast.overlay.onyx.content.generalise import Selectivity, boxes, generalise
 from twigcast.overlay.onyx.content.implication_index import kept_without_implied
@@ -20,13 +21,8 @@ from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingT
 from twigcast.overlay.onyx.content.widening import wider
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))
-
-
-def only(query: str) -> Disjunct:
-    (disjunct,) = routing_query(query)
-    return disjunct
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "12"))
 
 
 def holds(disjunct: Disjunct, tree: etree._ElementTree) -> bool:

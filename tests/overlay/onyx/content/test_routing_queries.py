@@ -11,6 +11,7 @@ import pytest
 from lxml import etree
 
 from tests import flwr_generator
+from tests.seeds import seed_or
 from tests.strategies import NAMESPACES, Generator
 from twigcast import SubscriptionSet
 from twigcast.overlay.onyx.content.decompose import Budget
@@ -26,8 +27,8 @@ from twigcast.overlay.onyx.content.routing_query import (
 )
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "60"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "60"))
 
 
 def satisfied(query: RoutingQuery, tree: etree._ElementTree) -> bool:

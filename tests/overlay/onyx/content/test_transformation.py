@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import pytest
 from lxml import etree
 
+from tests.seeds import seed_or
 from twigcast import SubscriptionSet
 from twigcast.lab.overlays.onyx.restructuring import (
     ProjectionRequest,
@@ -33,8 +34,8 @@ from twigcast.overlay.onyx.content.projection import (
 )
 from twigcast.query import NameTest
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "60"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "60"))
 
 NAMESPACES = {"p": "urn:p"}
 BASE = (NameTest("batch", "urn:p"), NameTest("group"), NameTest("item", "urn:p"))

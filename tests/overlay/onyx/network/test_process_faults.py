@@ -18,7 +18,7 @@ from tests.overlay.onyx.network.network_fakes import FakeNode, driver, until
 from tests.overlay.onyx.network.network_fakes import running as driving
 from tests.overlay.onyx.network.processes import BrokerProcess, running, wait
 from tests.overlay.onyx.network.test_links import STRANGER, packed, say
-from tests.overlay.onyx.network.test_processes import ids, message, publish, wait_for, wait_joined, wait_wanted
+from tests.overlay.onyx.network.test_processes import ids, ip, message, publish, wait_for, wait_joined, wait_wanted
 from tests.services.postgresql import PostgresqlServer
 from twigcast.overlay.onyx.messages import PROTOCOL, StoredReport
 from twigcast.overlay.onyx.network.greeting import Ready
@@ -184,10 +184,6 @@ def test_strange_peers_are_refused_and_named_while_messages_flow(
 
 
 # --- cables -----------------------------------------------------------------------------------------------------------
-
-
-def ip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
 
 
 class Triangle:

@@ -1,6 +1,6 @@
 """Thousands of random networks with crashes, cut links, losses, doubles and changing wishes: nothing is ever lost.
 
-``TWIGCAST_SEED`` and ``TWIGCAST_HISTORIES`` choose which, and how many.
+``TWIGCAST_TEST_SEED`` and ``TWIGCAST_TEST_HISTORIES`` choose which, and how many.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import pytest
 
 from tests.lab.overlays.many_seeds import failures
 from tests.overlay.onyx.protocol.histories import run_history
+from tests.seeds import seed_or
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000"))
+SEED = seed_or(20261128)
+HISTORIES = int(os.environ.get("TWIGCAST_TEST_HISTORIES", "2000"))
 
 
 @pytest.mark.slow

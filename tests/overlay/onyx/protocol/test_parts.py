@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.overlay.onyx.protocol.histories import draw_links
+from tests.seeds import seed_or
 from twigcast.lab.overlays.onyx.scenario import BRISK, OnyxNetwork
 from twigcast.lab.overlays.ordered import OrderedNode
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
@@ -21,8 +22,8 @@ from twigcast.overlay.onyx.protocol.root_stream import ReceivedRanges, SequenceR
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.overlay.onyx.protocol.topology import LinkStateVerdict, Topology, minimum_spanning_forest
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "40"))
 
 
 def test_knowledge_is_a_set_of_numbers() -> None:

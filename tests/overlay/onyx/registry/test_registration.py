@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seed_or
 from twigcast.broker.overlay.registry.codec import read, write
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.onyx.content.routing_query import routing_query
@@ -29,8 +30,8 @@ from twigcast.overlay.onyx.registry.catalogue import (
 )
 from twigcast.overlay.onyx.registry.raft import Applied, NotLeading, PersistentState, RaftNode, RequestApplied, Restored
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
-ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))
+SEED = seed_or(20261128)
+ROUNDS = int(os.environ.get("TWIGCAST_TEST_ROUNDS", "40"))
 
 
 def query(area: int) -> RoutingQuery:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from tests.seeds import seed_or
 from twigcast._core import NameDictionary
 from twigcast.errors import RejectedMessage
 from twigcast.limits import Limits
@@ -22,7 +22,7 @@ from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.exchange import TAUGHT_MAX, Exchange, FormPreferences
 from twigcast.overlay.onyx.wire.lexicons import Lexicons
 
-SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
+SEED = seed_or(20261128)
 HELLO = Hello(1, 1, (1, 0), (TEXT,))
 
 

@@ -48,12 +48,12 @@ const NO_EXITS: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acceptance {
     accepts: ListRange<u32>,
-    /// One more than the index of what else is to be decided.
+    /// One more than the index of the undecided items.
     undecided: Option<NonZeroU32>,
 }
 
 impl Acceptance {
-    /// Returns the index of what else is to be decided, if anything is.
+    /// Returns the index of the undecided items, if there are any.
     #[inline]
     pub fn undecided(self) -> Option<u32> {
         self.undecided.map(|number| number.get() - 1)

@@ -70,8 +70,8 @@ impl StatePartBuilder {
     }
 }
 
-/// A filter of the NFA's edges, built when as many edges have been looked up as building it visits. So it never costs
-/// more than twice what it saves.
+/// A filter of the NFA's edges, built once as many edges have been looked up as building it visits. So in the worst case
+/// the look-ups cost twice as much as without it.
 #[derive(Debug, Default)]
 pub(super) struct LazyEdgeFilter {
     lookups: usize,

@@ -1,7 +1,7 @@
 //! YFilter's NFA (Diao 2005, section 4.3) as flat tables.
 //!
-//! Most states belong to one query: one edge leads to them and they have one acceptance. So an edge is no more than the id
-//! of the state that it leads to, which knows where it comes from; and a sole acceptance is stored in the state itself.
+//! Most states belong to one query: one edge leads to them, and they have one acceptance. So an edge is just the id of the
+//! state that it leads to, which stores the origin of the edge; and a sole acceptance is stored in the state itself.
 
 mod filter;
 mod items;
@@ -23,7 +23,7 @@ use crate::util::chunked::Chunked;
 use crate::util::cow_map::CowHashTable;
 use crate::vocabulary::Name;
 
-/// In place of a state: none.
+/// In place of an absent state.
 pub const NO_STATE: StateId = StateId::ABSENT;
 /// The state before the document's root element.
 pub const INITIAL: StateId = StateId::from_u32(0);
@@ -69,7 +69,7 @@ pub struct Nfa {
     restarts: u64,
 }
 
-/// Additions that are kept, for those who follow them.
+/// The most recent additions that are kept for matchers to catch up.
 const ADDED_MAX: usize = 1 << 13;
 
 /// The version of an NFA, with what is needed to find out what was added since.

@@ -5,8 +5,8 @@ use crate::ids::{EdgeLabelId, StateId};
 
 /// A state of the NFA, in 16 bytes.
 ///
-/// It knows the one edge that leads to it. Edges that leave it are found in the table of all edges; flags say of which
-/// kinds there are any.
+/// It stores the one edge that leads to it. Edges that leave it are in the table of all edges; flags say which kinds of them
+/// exist.
 #[derive(Clone, Debug)]
 pub(super) struct NfaState {
     pub(super) items: ItemList,

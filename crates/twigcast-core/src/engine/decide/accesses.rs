@@ -2,12 +2,14 @@
 
 use std::collections::hash_map::Entry;
 
-use super::operand_values::{TooLong, read_short};
+use super::condition_memo::RecordIndex;
+use super::operand_values::{TooLong, read_short, read_short_below};
 use super::state::{Decisions, MessageRun};
 use crate::access::conditions::SharedCondition;
 use crate::access::entry::{AccessEntry, WHOLE};
 use crate::access::samples::TestVisits;
-use crate::access::table::{AccessTable, GuardedRanges, RangeIndex, TableOperand};
+use crate::access::table::{AccessTable, GuardedRanges, OperandFamily, RangeIndex, TableOperand};
+use crate::access::unequal::{UnequalIndex, UnequalValues};
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
@@ -63,7 +65,12 @@ impl MessageRun<'_, '_> {
         let shared = &self.query_index.shared;
         let is_evaluated = || {
             let operand = shared.operand(operand.operand).map(|shared| &shared.operand);
-            matches!(operand, Some(Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..)))
+            matches!(
+                operand,
+                Some(
+                    Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) | Operand::Places(_)
+                )
+            )
         };
         if decisions.set_aside.is_empty() || !is_evaluated() {
             return false;
@@ -103,6 +110,20 @@ impl MessageRun<'_, '_> {
             positions.extend(elements.filter_map(|child| names.child(child.name)));
             positions[start..].sort_unstable();
             positions.dedup();
+        }
+        if !names.families().is_empty() {
+            let start = positions.len();
+            names.families().iter().for_each(|family| self.append_of_family(node, family, positions));
+            positions[start..].sort_unstable();
+            positions.dedup();
+        }
+    }
+
+    /// Appends the positions of a family's operands for which an element has one below that they need.
+    fn append_of_family(&self, node: NodeId, family: &OperandFamily, positions: &mut Vec<u32>) {
+        let mut append = |value: &str| positions.extend_from_slice(family.positions(value));
+        if read_short_below(self.message, node, &family.path, &family.key, &mut append).is_err() {
+            positions.extend(family.all_positions());
         }
     }
 
@@ -162,32 +183,102 @@ impl MessageRun<'_, '_> {
                 }
             }
         }
+        if let Some(unequal) = &wanted.unequal {
+            self.append_unequal(unequal, record, &mut tests);
+        }
         for &test in &tests {
             self.decide_tested(decisions, node, test, table.list(test));
         }
         self.memo.tests = tests;
+        if wanted.places > 0 {
+            self.decide_regions(decisions, node, table, operand, record);
+        }
         if !wanted.ranges.is_empty() {
-            let numbers = self.numbers_of(record);
-            let numbers = match *self.values.numbers(numbers) {
-                [low, .., high] => Some(NumberRange { low, high }),
-                [only] => Some(NumberRange { low: only, high: only }),
-                [] => None,
-            };
-            if let Some(sought) = numbers {
-                self.decide_ranges(decisions, node, &wanted.ranges, sought);
-            }
-            if wanted.ranges.asks_for_none() {
-                let mut entries = std::mem::take(&mut self.memo.entries);
-                entries.clear();
-                wanted.ranges.for_each_without(numbers, |entry| entries.push(entry));
-                self.decide_entries(decisions, node, &entries);
-                self.memo.entries = entries;
-            }
+            self.decide_ranges_of(decisions, node, &wanted.ranges, record);
         }
         Ok(())
     }
 
-    /// Decides what waits for the values of an operand each by itself, at an element where all of these are short.
+    /// Decides what waits for numbers of a record.
+    fn decide_ranges_of(&mut self, decisions: &mut Decisions, node: NodeId, ranges: &RangeIndex, record: RecordIndex) {
+        let numbers = self.numbers_of(record);
+        let numbers = match *self.values.numbers(numbers) {
+            [low, .., high] => Some(NumberRange { low, high }),
+            [only] => Some(NumberRange { low: only, high: only }),
+            [] => None,
+        };
+        if let Some(sought) = numbers {
+            self.decide_ranges(decisions, node, ranges, sought);
+        }
+        if ranges.asks_for_none() {
+            let mut entries = std::mem::take(&mut self.memo.entries);
+            entries.clear();
+            ranges.for_each_without(numbers, |entry| entries.push(entry));
+            self.decide_entries(decisions, node, &entries);
+            self.memo.entries = entries;
+        }
+    }
+
+    /// Decides what waits for places of an operand: of the regions whose boxes meet theirs, those that still lead somewhere are
+    /// compared with them.
+    fn decide_regions(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        table: &AccessTable,
+        operand: OperandId,
+        record: RecordIndex,
+    ) {
+        let shared = &self.query_index.shared;
+        let mut tests = std::mem::take(&mut self.memo.tests);
+        tests.clear();
+        for place in self.values.places_of(record) {
+            shared.append_regions(operand, place.boxes(), &mut tests);
+        }
+        tests.sort_unstable();
+        tests.dedup();
+        self.memo.values_read += tests.len() as u64;
+        for &test in &tests {
+            let list = table.list(test);
+            if list.iter().all(|entry| decisions.is_decided(entry.query & !WHOLE)) {
+                continue;
+            }
+            match self.condition(test, node) {
+                Ok(true) => self.decide_tested(decisions, node, test, list),
+                Ok(false) => {}
+                Err(error) => list.iter().for_each(|&entry| decisions.fail_if_open(entry, &error)),
+            }
+        }
+        self.memo.tests = tests;
+    }
+
+    /// Appends the tests for other values than some that hold of those that were read.
+    fn append_unequal(&mut self, unequal: &UnequalIndex, record: RecordIndex, tests: &mut Vec<ConditionId>) {
+        let numbers = if unequal.asks_for_numbers() { self.numbers_of(record) } else { 0..0 };
+        let (count, texts) = (self.count_of_values(record), self.values.texts(record));
+        let values = UnequalValues { texts, numbers: self.values.numbers(numbers), count };
+        unequal.append(values, &self.query_index.shared, tests);
+    }
+
+    /// Appends the tests for other values than some that hold at an element where all values are short.
+    fn append_short_unequal(
+        &self,
+        unequal: &UnequalIndex,
+        (node, read): (NodeId, &Operand),
+        tests: &mut Vec<ConditionId>,
+    ) -> Result<(), TooLong> {
+        let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+        read_short(self.message, read, node, |value| texts.push(value.to_owned()))?;
+        if unequal.asks_for_numbers() {
+            numbers.extend(texts.iter().filter_map(|text| number_key(number::parse(text))).map(ordered));
+            numbers.sort_unstable();
+        }
+        let values = UnequalValues { texts: &texts, numbers: &numbers, count: texts.len() };
+        unequal.append(values, &self.query_index.shared, tests);
+        Ok(())
+    }
+
+    /// Decides what waits for the values of an operand, at an element where all of these are short.
     fn decide_short(
         &mut self,
         decisions: &mut Decisions,
@@ -214,6 +305,11 @@ impl MessageRun<'_, '_> {
                     tests.extend(number.and_then(|number| shared.number_equality(operand, number)));
                 }
             });
+        }
+        if is_read.is_ok()
+            && let Some(unequal) = &wanted.unequal
+        {
+            is_read = self.append_short_unequal(unequal, (node, read), &mut tests);
         }
         if is_read.is_ok() {
             self.memo.values_read += 1;

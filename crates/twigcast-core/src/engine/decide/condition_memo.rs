@@ -1,19 +1,22 @@
-//! Memory for operands and conditions at the elements of one message.
+//! Caches the values of operands and the truth of conditions at the elements of one message.
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use crate::access::conditions::SharedConditions;
 use crate::access::entry::AccessEntry;
 use crate::document::NodeId;
 use crate::ids::{ConditionId, OperandId};
-use crate::plan::NumberRange;
+use crate::plan::{NumberRange, Operand};
 use crate::util::epoch_table::EpochTable;
+use crate::util::places::Geometry;
 
-/// After so many values what was read is forgotten, and read again where it is needed again.
+/// The most values in the cache. Beyond that it is emptied, and values are read again when they are needed again.
 const TEXTS_MAX: usize = 1 << 20;
-/// After so many decisions those of the message are forgotten, and made again where they are needed again.
+/// The most decisions in the cache. Beyond that it is emptied, and conditions are decided again when needed again.
 const DECISIONS_MAX: usize = 1 << 22;
 
 /// The values of one operand at one element, as ranges of what was read.
@@ -22,12 +25,14 @@ pub(super) struct OperandRecord {
     pub(super) operand: OperandId,
     /// Texts.
     pub(super) texts: (u32, u32),
-    /// Which of the texts that queries ask for they are, as tests in order; `None`: not asked yet.
+    /// The tests for equal texts that they pass, in order; `None`: not determined yet.
     pub(super) equalities: Option<(u32, u32)>,
-    /// The texts that are numbers, in order; `None`: not asked yet.
+    /// The texts that are numbers, in order; `None`: not determined yet.
     pub(super) numbers: Option<(u32, u32)>,
     /// The tests for texts that they contain, in order; `None`: not asked yet.
     pub(super) substrings: Option<(u32, u32)>,
+    /// Places.
+    pub(super) places: (u32, u32),
 }
 
 /// The tests for texts that the values of one operand at one element equal: what was looked up last. Tables that an element
@@ -54,6 +59,53 @@ impl LastEqualities {
     }
 }
 
+/// From so many questions on, what a list of tests has is kept as bits.
+const ASKED_MIN: u32 = 8;
+
+/// The tests of one list, as bits once it has been asked for several: of a text with hundreds of words, thousands of queries
+/// may ask for some.
+#[derive(Debug, Default)]
+pub(super) struct HeldTests {
+    /// The position of the list among [`OperandValues::tests`].
+    of: Option<usize>,
+    asked: u32,
+    bits: Vec<u64>,
+    /// The tests whose bits are set.
+    set: Vec<ConditionId>,
+}
+
+impl HeldTests {
+    /// Returns whether a list of tests, in order, which begins at a position has a test.
+    pub(super) fn contains(&mut self, position: usize, tests: &[ConditionId], test: ConditionId) -> bool {
+        if tests.is_empty() {
+            // The next list begins at the same position.
+            return false;
+        }
+        if self.of != Some(position) {
+            self.forget();
+            self.of = Some(position);
+        }
+        self.asked += 1;
+        if self.asked < ASKED_MIN {
+            return tests.binary_search(&test).is_ok();
+        }
+        if self.asked == ASKED_MIN {
+            let words = tests.last().map_or(0, |last| last.index() / 64 + 1);
+            self.bits.resize(words.max(self.bits.len()), 0);
+            self.set.extend_from_slice(tests);
+            tests.iter().for_each(|test| self.bits[test.index() / 64] |= 1 << (test.index() % 64));
+        }
+        self.bits.get(test.index() / 64).is_some_and(|word| word >> (test.index() % 64) & 1 == 1)
+    }
+
+    fn forget(&mut self) {
+        for test in self.set.drain(..) {
+            self.bits[test.index() / 64] = 0;
+        }
+        (self.of, self.asked) = (None, 0);
+    }
+}
+
 /// Index of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordIndex(pub(super) u32);
@@ -65,6 +117,7 @@ pub(in crate::engine) struct OperandValues<'a> {
     pub(super) texts: Vec<Cow<'a, str>>,
     pub(super) numbers: Vec<u64>,
     pub(super) tests: Vec<ConditionId>,
+    pub(super) places: Vec<Rc<Geometry>>,
 }
 
 pub(super) fn span(range: (u32, u32)) -> Range<usize> {
@@ -72,12 +125,31 @@ pub(super) fn span(range: (u32, u32)) -> Range<usize> {
 }
 
 impl OperandValues<'_> {
-    /// Forgets what was read, if that is much.
-    fn trim(&mut self, known: &mut EpochTable) {
-        if self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() > TEXTS_MAX {
+    /// Returns the places of a record.
+    pub(super) fn places_of(&self, record: RecordIndex) -> &[Rc<Geometry>] {
+        &self.places[span(self.records[record.0 as usize].places)]
+    }
+
+    /// Forgets what was read, if that is much. Returns whether it is.
+    fn trim(&mut self, known: &mut EpochTable) -> bool {
+        let is_much = self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() + self.places.len()
+            > TEXTS_MAX;
+        if is_much {
             *self = Self::default();
             known.clear();
         }
+        is_much
+    }
+
+    /// Returns the operands that were read, and what they were each time.
+    pub(in crate::engine) fn by_operand<'o>(
+        &'o self,
+        shared: &'o SharedConditions,
+    ) -> impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])> {
+        self.records.iter().filter_map(|record| {
+            let operand = &shared.operand(record.operand)?.operand;
+            Some((operand, self.texts.get(span(record.texts))?))
+        })
     }
 
     /// Returns the texts of a record.
@@ -112,6 +184,7 @@ pub(in crate::engine) struct ConditionMemo {
     /// Tests that hold at the current element.
     pub(super) tests: Vec<ConditionId>,
     pub(super) last_equalities: LastEqualities,
+    pub(super) held: HeldTests,
     /// Scratch: the tests that hold of a guard's operand.
     pub(super) guard_tests: Vec<ConditionId>,
     /// Operands that may have values there.
@@ -120,6 +193,9 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) visited: FxHashMap<usize, NumberRange>,
     /// Entries that wait for ranges that they are in.
     pub(super) entries: Vec<AccessEntry>,
+    /// By kind of needed elements and node, the hashes of the texts that are there, in order; `None`: these are too long to be
+    /// read for that.
+    pub(super) needed: FxHashMap<(u32, NodeId), Option<Box<[u64]>>>,
 }
 
 impl ConditionMemo {
@@ -130,7 +206,9 @@ impl ConditionMemo {
         self.values_read = 0;
         self.decisions.clear();
         self.visited.clear();
+        self.needed.clear();
         self.last_equalities.of = None;
+        self.held.forget();
     }
 
     /// Lets the memory of all tables go.
@@ -143,11 +221,35 @@ impl ConditionMemo {
         self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
     }
 
-    /// Forgets what was found, if that is much.
+    /// Empties the caches that are full.
     pub(super) fn trim(&mut self, values: &mut OperandValues<'_>) {
-        values.trim(&mut self.operands);
+        if values.trim(&mut self.operands) {
+            self.held.forget();
+        }
         if self.decisions.len() > DECISIONS_MAX {
             self.decisions.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a list has is the same before and after it is kept as bits, and nothing of it is left for the next list.
+    #[test]
+    fn tests_are_found_however_often_a_list_is_asked() {
+        let lists: [Vec<ConditionId>; 4] = [&[3, 64, 700][..], &[], &[2, 63], &[64, 65, 66]]
+            .map(|ids| ids.iter().map(|&id| ConditionId::from_u32(id)).collect());
+        let mut held = HeldTests::default();
+        for _ in 0..3 {
+            let mut position = 0;
+            for list in &lists {
+                for id in (0..720).chain([2, 3, 9_000]).map(ConditionId::from_u32) {
+                    assert_eq!(held.contains(position, list, id), list.contains(&id), "{id:?} in {list:?}");
+                }
+                position += list.len();
+            }
         }
     }
 }

@@ -23,7 +23,9 @@ impl<'a> MessageRun<'a, '_> {
             return Ok(id == ConditionId::NONE);
         };
         match condition {
-            SharedCondition::Test(operand, relation) if !is_shared || !matches!(relation, Relation::Matches(_)) => {
+            SharedCondition::Test(operand, relation)
+                if !is_shared || !matches!(relation, Relation::Matches(_) | Relation::Region(_)) =>
+            {
                 self.test_holds(id, *operand, relation, node)
             }
             SharedCondition::Named(test) => Ok(test.accepts(self.message.document.nodes[node as usize].name)),
@@ -95,10 +97,13 @@ impl<'a> MessageRun<'a, '_> {
                     TextMatch::Equal => self.equalities_of(record),
                     TextMatch::Contain => self.substrings_of(record)?,
                 };
+                let position = satisfied.start;
                 let satisfied = self.values.tests(satisfied);
-                let (few, many) =
-                    if tests.len() < satisfied.len() { (&**tests, satisfied) } else { (satisfied, &**tests) };
-                Ok(few.iter().any(|test| many.binary_search(test).is_ok()))
+                Ok(if tests.len() < satisfied.len() {
+                    tests.iter().any(|&test| self.memo.held.contains(position, satisfied, test))
+                } else {
+                    satisfied.iter().any(|test| tests.binary_search(test).is_ok())
+                })
             }
             SharedCondition::Child(test, operand) => {
                 let document = self.message.document;
@@ -137,8 +142,8 @@ impl<'a> MessageRun<'a, '_> {
         self.evaluator.resume_shared(CONDITION_PAYERS + id.as_u32(), users);
     }
 
-    /// Returns whether some ancestor satisfies a condition. Each is asked once: what holds of an element holds of all below
-    /// it.
+    /// Returns whether some ancestor satisfies a condition. Each ancestor is tested once: the answer for an element is
+    /// that for all elements below it.
     fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let key = |node: NodeId| u64::from(id.as_u32()) << 32 | u64::from(node);
         let mut asked = Vec::new();

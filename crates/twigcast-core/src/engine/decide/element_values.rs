@@ -1,4 +1,4 @@
-//! The values of elements: which conditions they satisfy, and what waits for these.
+//! The values of elements: the conditions that they satisfy, and the waiters for these conditions.
 
 use std::ops::Range;
 
@@ -217,7 +217,7 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Returns what the list of waiters that is left at an element of this shape is found by; `None` where it is not known.
+    /// Returns the key of the list of waiters that remain at an element of this shape; `None` if its shape is undecided.
     #[inline]
     fn shape_lookup<'k>(
         &self,

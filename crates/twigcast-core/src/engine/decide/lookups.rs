@@ -30,9 +30,9 @@ pub(super) struct ElementLookup {
 pub(in crate::engine) struct LookupRequest<'a> {
     /// Conditions that it has and that something may wait for.
     pub(super) conditions: &'a [PackedCondition],
-    /// The positions of what waits for them.
+    /// The positions of the waiters for them.
     pub(super) positions: &'a [u32],
-    /// In place of these: where the list begins of what waits at elements of this shape (see
+    /// In place of these: where the list of waiters at elements of this shape begins (see
     /// [`crate::predicate::shape_lists`]).
     pub(super) shape_list: Option<u32>,
 }
@@ -46,7 +46,7 @@ impl LookupRequest<'_> {
 }
 
 impl ValueLookups {
-    /// Returns what waits at one of the elements.
+    /// Returns the waiters at one of the elements.
     #[inline]
     pub(in crate::engine) fn request(&self, index: usize) -> LookupRequest<'_> {
         let ElementLookup { conditions, positions_end, shape_list, .. } = &self.elements[index];

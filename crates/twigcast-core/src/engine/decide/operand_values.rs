@@ -5,13 +5,15 @@ use std::ops::Range;
 
 use super::condition_memo::{OperandRecord, OperandValues, RecordIndex, span};
 use super::state::MessageRun;
+use crate::access::conditions::{NeededText, hash_needed};
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
 use crate::eval::{EvalError, NodeRef};
 use crate::ids::{ConditionId, OperandId};
-use crate::plan::{NumberRange, Operand, Relation, number_key, order_of, ordered};
+use crate::plan::{NumberRange, Operand, Relation, has_text, number_key, order_of, ordered};
 use crate::predicate::atoms::starts_like_a_number;
 use crate::util::number;
+use crate::vocabulary::Name;
 
 /// Operands that are expressions count their visits for themselves, since queries share them: their numbers begin here.
 const OPERAND_PAYERS: u32 = 1 << 29;
@@ -93,7 +95,9 @@ pub(super) fn read_short(
             }
             Ok(())
         }
-        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) => Err(TooLong),
+        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) | Operand::Places(_) => {
+            Err(TooLong)
+        }
     }
 }
 
@@ -134,8 +138,26 @@ fn append_texts<'a>(
                 }
             }
         }
-        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) => {}
+        Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Typed(..) | Operand::Places(_) => {}
     }
+}
+
+/// Passes the texts of a part of the elements to which a path of names leads on to `work`, as [`read_short`] does.
+pub(super) fn read_short_below(
+    message: Message<'_>,
+    node: NodeId,
+    path: &[Name],
+    key: &Operand,
+    work: &mut impl FnMut(&str),
+) -> Result<(), TooLong> {
+    let Some((name, rest)) = path.split_first() else { return read_short(message, key, node, work) };
+    let nodes = &message.document.nodes;
+    let is_named = |&child: &NodeId| {
+        let child = &nodes[child as usize];
+        child.kind == NodeKind::Element && child.name == *name
+    };
+    let mut children = message.document.children(node).filter(is_named);
+    children.try_for_each(|child| read_short_below(message, child, rest, key, work))
 }
 
 impl<'a> MessageRun<'a, '_> {
@@ -148,7 +170,8 @@ impl<'a> MessageRun<'a, '_> {
             None => {}
         }
         let start = self.values.texts.len();
-        let mut record = OperandRecord { operand, texts: (0, 0), equalities: None, numbers: None, substrings: None };
+        let mut record =
+            OperandRecord { operand, texts: (0, 0), equalities: None, numbers: None, substrings: None, places: (0, 0) };
         let read = match self.memo.visits.get(operand.as_u32().into()) {
             Some(visits) if u64::from(visits) > self.costs.shared(self.memo.values_read) => Err(self.budget_exceeded()),
             _ => self.read(operand, node, &mut record),
@@ -189,12 +212,18 @@ impl<'a> MessageRun<'a, '_> {
         let is_evaluated = match &shared.operand {
             Operand::Own | Operand::Attribute(_) | Operand::Texts | Operand::Children(_) => false,
             Operand::Typed(_, expr) => Operand::typed_source(expr).is_none(),
-            Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) => true,
+            Operand::Nodes(_) | Operand::Text(_) | Operand::Number(_) | Operand::Places(_) => true,
         };
+        if is_evaluated && self.lacks_needed(shared.needed, node) {
+            if let Operand::Number(_) = shared.operand {
+                record.numbers = Some((0, 0));
+            }
+            return Ok(());
+        }
         if is_evaluated {
             self.resume_operand(operand);
         }
-        let OperandValues { texts, numbers, .. } = &mut self.values;
+        let OperandValues { texts, numbers, places, .. } = &mut self.values;
         let mut visits = 0;
         match &shared.operand {
             Operand::Own | Operand::Attribute(_) | Operand::Texts | Operand::Children(_) => {
@@ -220,6 +249,11 @@ impl<'a> MessageRun<'a, '_> {
             Operand::Nodes(expr) => {
                 self.evaluator.append_texts_at(expr, context, texts)?;
             }
+            Operand::Places(expr) => {
+                let start = places.len() as u32;
+                self.evaluator.append_places_at(expr, context, places)?;
+                record.places = (start, places.len() as u32);
+            }
             Operand::Text(expr) => {
                 texts.push(self.evaluator.string_at(expr, context)?);
             }
@@ -239,6 +273,26 @@ impl<'a> MessageRun<'a, '_> {
         Ok(())
     }
 
+    /// Returns whether an element has none below it that has a text which an operand needs.
+    fn lacks_needed(&mut self, needed: Option<NeededText>, node: NodeId) -> bool {
+        let Some(NeededText { elements, hash }) = needed else { return false };
+        let Some(wanted) = self.query_index.shared.needed_elements(elements) else { return false };
+        let message = self.message;
+        let mut read = 0;
+        let found = self.memo.needed.entry((elements, node)).or_insert_with(|| {
+            let mut hashes = Vec::new();
+            let mut append = |value: &str| hashes.push(hash_needed(value));
+            read_short_below(message, node, &wanted.path, &wanted.key, &mut append).ok()?;
+            read = hashes.len() as u64;
+            hashes.sort_unstable();
+            hashes.dedup();
+            Some(hashes.into())
+        });
+        let lacks = found.as_ref().is_some_and(|hashes| hashes.binary_search(&hash).is_err());
+        self.memo.values_read += read;
+        lacks
+    }
+
     /// Returns the numbers that the values of a record are, in order.
     pub(super) fn numbers_of(&mut self, record: RecordIndex) -> Range<usize> {
         let OperandRecord { texts, numbers, .. } = self.values.records[record.0 as usize];
@@ -252,6 +306,20 @@ impl<'a> MessageRun<'a, '_> {
         let end = self.values.numbers.len();
         self.values.records[record.0 as usize].numbers = Some((start as u32, end as u32));
         start..end
+    }
+
+    /// Returns how many values a record has that may be compared with a number, those that are none included.
+    pub(super) fn count_of_values(&self, record: RecordIndex) -> usize {
+        let OperandRecord { operand, texts, .. } = self.values.records[record.0 as usize];
+        let shared = self.query_index.shared.operand(operand);
+        match shared.map(|shared| &shared.operand) {
+            Some(Operand::Number(_)) => 1,
+            // Those of a type that are none of its values compare with nothing.
+            Some(Operand::Typed(..)) => {
+                self.values.records[record.0 as usize].numbers.map_or(0, |range| span(range).len())
+            }
+            _ => span(texts).len(),
+        }
     }
 
     /// Returns the tests for texts that the values of a record equal, in order.
@@ -300,22 +368,56 @@ impl<'a> MessageRun<'a, '_> {
     /// Returns whether an operand has a value at a node that compares so with a text, if that takes no more than a look.
     #[inline]
     fn short_test(&mut self, operand: OperandId, relation: &Relation, node: NodeId) -> Option<bool> {
-        if !matches!(relation, Relation::Equals(_) | Relation::Differs(_) | Relation::StartsWith(_)) {
+        if !matches!(
+            relation,
+            Relation::Equals(_) | Relation::Differs(_) | Relation::NoneEquals(_) | Relation::StartsWith(_)
+        ) {
             return None;
         }
         let shared = self.query_index.shared.operand(operand)?;
+        if let Relation::Differs(texts) = relation
+            && texts.len() > 1
+        {
+            return None;
+        }
         let mut holds = false;
         let test = |value: &str| {
             holds |= match relation {
                 Relation::Equals(text) => *value == **text,
-                Relation::Differs(text) => *value != **text,
+                Relation::Differs(texts) => !has_text(texts, value),
+                Relation::NoneEquals(texts) => has_text(texts, value),
                 Relation::StartsWith(text) => value.starts_with(&**text),
                 _ => false,
             };
         };
         read_short(self.message, &shared.operand, node, test).ok()?;
         self.memo.values_read += 1;
-        Some(holds)
+        Some(holds != matches!(relation, Relation::NoneEquals(_)))
+    }
+
+    /// Returns whether a value of a record is as a pattern says, or one of its places as a region asks, for which all queries
+    /// pay that ask for it.
+    fn verified(&self, test: ConditionId, record: RecordIndex, relation: &Relation) -> Result<bool, EvalError> {
+        self.resume_condition(test);
+        match relation {
+            Relation::Matches(pattern) => {
+                for value in self.values.texts(record) {
+                    self.evaluator.charge((1 + visits_of(value)).saturating_mul(pattern.weight() as u64))?;
+                    if pattern.is_match(value) {
+                        return Ok(true);
+                    }
+                }
+            }
+            Relation::Region(question) => {
+                for place in self.values.places_of(record) {
+                    if self.evaluator.holds_of_geometry(question, place)? {
+                        return Ok(true);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(false)
     }
 
     /// Returns whether an operand has a value at a node that compares so with a constant.
@@ -334,25 +436,20 @@ impl<'a> MessageRun<'a, '_> {
         Ok(match relation {
             Relation::Equals(_) if texts.len() > COMPARED_MAX => {
                 let tests = self.equalities_of(record);
-                self.values.tests(tests).binary_search(&test).is_ok()
+                self.memo.held.contains(tests.start, self.values.tests(tests), test)
             }
             Relation::Equals(text) => texts.iter().any(|value| *value == **text),
-            Relation::Differs(text) => texts.iter().any(|value| *value != **text),
+            Relation::Differs(others) => match texts {
+                [] => false,
+                [first, rest @ ..] => rest.iter().any(|value| value != first) || !has_text(others, first),
+            },
+            Relation::NoneEquals(others) => !texts.iter().any(|value| has_text(others, value)),
             Relation::StartsWith(prefix) => texts.iter().any(|value| value.starts_with(&**prefix)),
             Relation::Contains(_) => {
                 let tests = self.substrings_of(record)?;
-                self.values.tests(tests).binary_search(&test).is_ok()
+                self.memo.held.contains(tests.start, self.values.tests(tests), test)
             }
-            Relation::Matches(pattern) => {
-                self.resume_condition(test);
-                for value in self.values.texts(record) {
-                    self.evaluator.charge((1 + visits_of(value)).saturating_mul(pattern.weight() as u64))?;
-                    if pattern.is_match(value) {
-                        return Ok(true);
-                    }
-                }
-                false
-            }
+            Relation::Matches(_) | Relation::Region(_) => self.verified(test, record, relation)?,
             Relation::Within(NumberRange { low, high }) => {
                 let numbers = self.numbers_of(record);
                 let numbers = self.values.numbers(numbers);
@@ -371,13 +468,8 @@ impl<'a> MessageRun<'a, '_> {
                 numbers.last().is_some_and(|number| number >= low) && numbers[0] <= *high
             }
             Relation::OtherNumber(bits) => {
-                let count = texts.len();
-                let is_number = matches!(
-                    self.query_index.shared.operand(operand).map(|shared| &shared.operand),
-                    Some(Operand::Number(_))
-                );
+                let count = self.count_of_values(record);
                 let numbers = self.numbers_of(record);
-                let count = if is_number { 1 } else { count };
                 let (numbers, other) = (self.values.numbers(numbers), ordered(*bits));
                 numbers.len() < count || numbers.iter().any(|&number| number != other)
             }

@@ -22,7 +22,7 @@ use crate::twig::conditions::ConditionDecisions;
 use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::Shapes;
 
-/// The decisions on one message so far: the queries that match and those that failed, with what was read for them.
+/// The decisions on one message so far: the queries that match and those that failed, and the values read for them.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Decisions {
     pub(in crate::engine) matched: QuerySet,
@@ -30,13 +30,13 @@ pub(in crate::engine) struct Decisions {
     pub(super) refuted: QuerySet,
     pub(in crate::engine) failures: Vec<(u32, EvalError)>,
     pub(super) failed: QuerySet,
-    /// Queries that needed more than they may take beside all others: they are decided by turns in the end.
+    /// Queries that are postponed: they are decided by turns at the end (see [`MessageBudget`]).
     pub(in crate::engine) postponed: Vec<u32>,
     /// Queries that are set aside on this message, and why.
     pub(in crate::engine) set_aside: FxHashMap<u32, EvalError>,
     /// Queries whose results are not made for this message, and why.
     pub(in crate::engine) without_results: FxHashMap<u32, EvalError>,
-    /// The visits that the message may cost, and those that it has cost.
+    /// The budget of the message, and its visits so far.
     pub(in crate::engine) budget: MessageBudget,
     /// The tests that have led to queries in vain, of a message that is sampled.
     pub(in crate::engine) visits: Vec<(ConditionId, TestVisits)>,

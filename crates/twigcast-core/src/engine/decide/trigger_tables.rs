@@ -227,8 +227,8 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Stores what is left, at an element, of what waits for its conditions. Returns where the new list begins; `None` if
-    /// storing it does not pay.
+    /// Stores the waiters for the conditions of an element whose branches hold there. Returns where the new list begins;
+    /// `None` if storing it does not pay.
     fn narrow(&mut self, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) -> Option<u32> {
         if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
             return None;
@@ -341,7 +341,7 @@ impl MessageRun<'_, '_> {
         self.attribute_holds(decisions, element, atom)
     }
 
-    /// Makes an element's shape the current one, if it is known what holds there.
+    /// Makes an element's shape the current one, if its branches have been decided.
     #[inline]
     fn make_current(&mut self, element: NodeId) -> bool {
         let Some(shape) = self.decided_shape(element) else { return false };

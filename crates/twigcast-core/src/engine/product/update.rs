@@ -122,7 +122,7 @@ impl ProductDfa {
             match item {
                 AcceptItem::Accept(query) => nodes.iter().for_each(|&node| new_acceptances.add(node, query)),
                 AcceptItem::Twig(_) | AcceptItem::Trigger(_) | AcceptItem::Access(_) => {
-                    // It would have to be merged with what else is to be decided there.
+                    // It would have to be merged with the other undecided items of the state.
                     is_complete = false;
                     for &node in nodes.iter().filter(|&&node| node != ROOT) {
                         let state = paths.state(node);

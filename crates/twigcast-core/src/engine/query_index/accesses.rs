@@ -229,14 +229,14 @@ impl QueryIndex {
         self.samples.observe(observed.iter().map(|(test, times)| (test, *times)));
     }
 
-    /// Returns the queries that wait for some tests, at most `count`, each with the greatest number that one of its tests has.
-    pub fn waiting_for(&self, tests: &FxHashMap<ConditionId, f32>, count: usize) -> Vec<(u32, f32)> {
+    /// Returns the queries that wait for some tests, each with the greatest number that one of its tests has.
+    pub fn waiting_for(&self, tests: &FxHashMap<ConditionId, f32>) -> Vec<(u32, f32)> {
         let registered = self.accesses.slots().flatten();
         let waiting = registered.filter_map(|access| {
             let numbers = access.entries.iter().filter_map(|(test, _)| tests.get(test).copied());
             Some((access.query & !WHOLE, numbers.max_by(f32::total_cmp)?))
         });
-        waiting.take(count).collect()
+        waiting.collect()
     }
 
     /// Returns the number of registered accesses, one for each query and path.

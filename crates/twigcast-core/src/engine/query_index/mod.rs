@@ -56,7 +56,7 @@ pub struct QueryIndex {
     accesses: Slab<RegisteredAccess, AccessId>,
     /// The number of triggers that are accesses, each with a residual.
     accesses_as_triggers: usize,
-    /// The values that messages have had lately.
+    /// Samples of values of recent messages.
     pub samples: Arc<ValueSamples>,
     /// Queries that are evaluated on each message.
     pub always: Vec<u32>,

@@ -59,8 +59,9 @@ impl QueryIndex {
 
     /// Returns the key under which an access may wait as a trigger; `None` if it has to wait by its test.
     ///
-    /// Where nearly all queries are decided by triggers, the values of each element are looked up for these in any case, and a
-    /// few accesses more cost nothing there. Where there are more of them, tables of accesses verify what they share once.
+    /// If nearly all queries are decided by triggers, the values of each element are looked up anyway, and a few
+    /// accesses more cost nothing. If there are many accesses, tables of their own are better, which verify shared
+    /// conditions once.
     pub(super) fn key_of_access(&self, entries: &[Access]) -> Option<ConditionValue> {
         let [Access { test: Some(test), residual: Some(_) }] = entries else { return None };
         let waiting = self.accesses.len() + self.accesses_as_triggers;
@@ -84,7 +85,7 @@ impl QueryIndex {
         CompiledTrigger { query, key, also: None, below: BranchId::NONE, rest, home: TriggerHome::Unregistered }
     }
 
-    /// Returns a trigger as the access that it was made of, whose residual is left out; `None` if it was made of none.
+    /// Returns the access that a trigger was made of, without its residual; `None` for a trigger of another origin.
     pub(super) fn access_of_trigger(&self, number: TriggerId) -> Option<Route> {
         let trigger = self.triggers.get(number)?;
         let rest = trigger.rest.as_ref().filter(|rest| rest.residual != ConditionId::NONE)?;

@@ -20,12 +20,12 @@ pub type Targets = u64;
 /// The number of targets that one call can tell apart.
 pub const TARGETS_MAX: u32 = Targets::BITS;
 
-/// With more label sets than this, paths that lead to no missing target are not told apart from others: that would cost
-/// more than it saves.
+/// With more label sets than this, paths that lead to no missing target are not skipped: finding them would cost more than
+/// it saves.
 const PRUNED_SETS_MAX: usize = 64;
 /// Up to this many elements, [`MatchObserver::is_satisfied_by_decisions`] is asked after each; from then on after some.
 const POLLED_EACH_MAX: usize = 4;
-/// After which elements it is asked then: those whose number has none of these bits.
+/// After that, it is asked after elements whose number has none of these bits.
 const POLL_MASK: usize = 31;
 
 /// After this many tested paths that reached no missing target, the paths that lead to none are found again.
@@ -36,7 +36,7 @@ fn set_bit(set: usize) -> u64 {
     1 << (set & 63)
 }
 
-/// The routing of one message: the targets that it has reached, and what may still reach others.
+/// The routing of one message: the targets that it has reached, and the label sets that may still reach others.
 struct TargetRun<'a> {
     index: &'a ConjunctionIndex,
     /// The targets that the labels of each label set stand for.

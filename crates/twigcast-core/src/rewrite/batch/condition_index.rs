@@ -55,7 +55,7 @@ pub(super) struct ConditionIndex {
     roots: Vec<ConditionBranch>,
     /// By binding list: the queries without conditions.
     unconditional: Vec<MemberRange>,
-    /// By branch below a root: the conditions that it asks for, the same one twice if it is one.
+    /// By branch below a root: its two conditions; a branch with one condition has it twice.
     asks: Vec<[BindingConditionId; 2]>,
     branches: Vec<ConditionBranch>,
     members: Vec<IndexedQuery>,

@@ -196,8 +196,8 @@ impl ResultIds {
         prepared.set(set, bindings)
     }
 
-    /// Returns the results that are over a limit: those that are too large, and of the others those that come after what all
-    /// may take is taken.
+    /// Returns the results that are over a limit: those that are too large by themselves, and those that come after the
+    /// limit on all results of the message is used up.
     pub(super) fn refused(&self, prepared: &PreparedResults, limits: &Limits) -> RefusedResults {
         let (bytes_max, message_bytes_max) = (limits.result_bytes_max, limits.message_result_bytes_max);
         let used = &self.uses(prepared).list;
@@ -494,7 +494,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count = (set.base + count) as usize;
     }
 
-    /// Does the same where there is one group: each of its constructors makes a result, numbered in the order of the
+    /// Numbers the results of a set that is a single group: each of its constructors makes one result, in the order of the
     /// constructors.
     fn number_one_group(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
         let Self { prepared, results, sink, .. } = self;

@@ -1,6 +1,7 @@
 //! Groups of bindings: those with equal keys become one binding, in which the variables hold the values of all.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use foldhash::fast::RandomState;
 
@@ -14,8 +15,32 @@ use crate::eval::{NodeRef, Value};
 enum KeyValue {
     Nothing,
     Boolean(bool),
-    Number(u64),
+    Number(KeyNumber),
     Text(String),
+}
+
+/// A number that is a key. Both zeros are equal, and so is NaN to itself; a group has the zero that came first.
+#[derive(Clone, Copy, Debug)]
+struct KeyNumber(f64);
+
+impl KeyNumber {
+    fn bits(self) -> u64 {
+        if self.0.is_nan() { f64::NAN.to_bits() } else { (self.0 + 0.0).to_bits() }
+    }
+}
+
+impl PartialEq for KeyNumber {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits() == other.bits()
+    }
+}
+
+impl Eq for KeyNumber {}
+
+impl Hash for KeyNumber {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bits().hash(state);
+    }
 }
 
 impl KeyValue {
@@ -23,7 +48,7 @@ impl KeyValue {
         match self {
             Self::Nothing => Value::Nodes(Vec::new()),
             Self::Boolean(truth) => Value::Boolean(truth),
-            Self::Number(bits) => Value::Number(f64::from_bits(bits)),
+            Self::Number(KeyNumber(number)) => Value::Number(number),
             Self::Text(text) => Value::String(text.into()),
         }
     }
@@ -73,9 +98,7 @@ impl<'a> Interpreter<'a> {
     fn group_key(&mut self, key: &'a BoundExpr) -> Result<KeyValue, ExtractError> {
         Ok(match self.value(key)? {
             Value::Boolean(truth) => KeyValue::Boolean(truth),
-            Value::Number(number) if number.is_nan() => KeyValue::Number(f64::NAN.to_bits()),
-            // Both zeros are equal.
-            Value::Number(number) => KeyValue::Number((number + 0.0).to_bits()),
+            Value::Number(number) => KeyValue::Number(KeyNumber(number)),
             Value::String(text) => KeyValue::Text(text.into_owned()),
             Value::Temporal(temporal) => KeyValue::Text(temporal.to_string()),
             Value::Nodes(nodes) => match nodes.first() {

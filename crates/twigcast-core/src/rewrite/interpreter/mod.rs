@@ -126,12 +126,12 @@ impl<'a> Interpreter<'a> {
         self.evaluator.limit(visits_max);
     }
 
-    /// Returns what was visited for the last program.
+    /// Returns the visits for the last program.
     pub fn visits(&self) -> u64 {
         self.evaluator.visits() + self.other_visits
     }
 
-    /// Returns what was visited since it was last asked.
+    /// Returns the visits since the last call.
     pub fn take_visits(&mut self) -> u64 {
         let visits = self.visits();
         self.evaluator.reset_visits();

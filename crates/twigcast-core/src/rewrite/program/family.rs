@@ -2,9 +2,9 @@
 //!
 //! Queries of one feed differ in little: they bind the same paths, compare the same paths with different constants, and
 //! return the same paths (Diao 2005, section 6.6). If the bindings of one `for` clause decide everything, a query is a
-//! *family* of constants in a *group*. The group says what is bound, what is compared and what is made of the bindings
-//! that pass; only the constants are the query's own. Equal parts are one object, so that [`super::super::sharing`]
-//! computes them once per message.
+//! *family* of constants in a *group*. The group holds the paths that are bound and compared and the constructor of the
+//! result; only the constants are the query's own. Equal parts are one object, so that [`super::super::sharing`] computes
+//! them once per message.
 
 use std::sync::Arc;
 

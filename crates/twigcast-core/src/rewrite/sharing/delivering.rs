@@ -1,4 +1,4 @@
-//! Delivery of programs by what they have in common with others: [`super::shared`] keeps it.
+//! Delivers programs by parts that they share with others, which [`super::shared`] keeps.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Delivery of similar queries through one evaluation of what they have in common.
+//! Delivers similar queries with one evaluation of their common parts.
 //!
 //! [`shared`] is the state of one message; [`delivering`] evaluates and looks up what a query shares, and writes its
-//! result. Decision 0035 has the figures of what that gains.
+//! result. Decision 0035 has figures of the gain.
 
 mod delivering;
 pub(super) mod shared;

@@ -6,10 +6,11 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::declarations::{AttributeDeclaration, Declarations, Entity, is_normal, tokens};
+use super::declarations::{AttributeDeclaration, Declarations, Entity};
 use super::escaping::{escape_text, escape_value};
 use super::tag_ranges::TagRanges;
 use super::text_table::TextTable;
+use super::tokens::{is_normal, tokens, write_plain_tokens};
 use crate::scan::bytes::{SPACE, byte, is, name_at};
 use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult, shown};
@@ -37,7 +38,7 @@ impl<'d> DeclarationChain<'d> {
         chain.into_iter().flatten().find_map(|declarations| declarations.entities.get(name))
     }
 
-    fn of_element(&self, name: &[u8]) -> ElementDeclarations<'d> {
+    pub fn of_element(&self, name: &[u8]) -> ElementDeclarations<'d> {
         let external = self.external.map_or(&[][..], |external| external.of_element(name));
         ElementDeclarations { own: self.own.of_element(name), external }
     }
@@ -55,13 +56,13 @@ impl<'d> DeclarationChain<'d> {
 
 /// The attributes that are declared for one element.
 #[derive(Clone, Copy)]
-struct ElementDeclarations<'d> {
+pub struct ElementDeclarations<'d> {
     own: &'d [AttributeDeclaration],
     external: &'d [AttributeDeclaration],
 }
 
 impl<'d> ElementDeclarations<'d> {
-    fn iter(self) -> impl Iterator<Item = &'d AttributeDeclaration> {
+    pub fn iter(self) -> impl Iterator<Item = &'d AttributeDeclaration> {
         let hides = move |added: &&AttributeDeclaration| self.own.iter().all(|own| own.name != added.name);
         self.own.iter().chain(self.external.iter().filter(hides))
     }
@@ -239,28 +240,27 @@ impl<'d> Expander<'d> {
 
     /// Writes the text of an entity as it has to stand in the value of an attribute, between quotes of either kind. `key`
     /// is that of the name.
-    pub fn write_value(&mut self, name: &[u8], key: PackedName, out: &mut Vec<u8>) -> ScanResult<()> {
+    pub fn write_value(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
         if let Some(value) = self.written_values.get(name, key) {
-            out.extend_from_slice(value.as_bytes());
+            out.push_str(value);
             let length = value.len();
             return self.charge(length);
         }
         let start = out.len();
         escape_value(&self.entity_value(name)?, out);
-        let written = std::str::from_utf8(&out[start..]).expect("it is put together from text");
-        self.written_values.insert(name, written.into());
+        self.written_values.insert(name, out[start..].into());
         Ok(())
     }
 
     /// Writes the text of an entity as it has to stand in content, with all references to entities resolved. `key` is that of
     /// the name.
-    pub fn write_content(&mut self, name: &[u8], key: PackedName, out: &mut Vec<u8>) -> ScanResult<()> {
+    pub fn write_content(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
         if let Some(content) = self.contents.get(name, key) {
-            out.extend_from_slice(content.as_bytes());
+            out.push_str(content);
             let length = content.len();
             return self.charge(length);
         }
-        out.extend_from_slice(self.entity_content(name)?.as_bytes());
+        out.push_str(&self.entity_content(name)?);
         Ok(())
     }
 
@@ -269,10 +269,10 @@ impl<'d> Expander<'d> {
             Some(content) => Rc::clone(content),
             None => {
                 let text = self.enter(name)?;
-                let mut content = Vec::new();
+                let mut content = String::new();
                 self.content(text, &mut content)?;
                 self.open.pop();
-                let content: Rc<str> = String::from_utf8(content).expect("it is put together from text").into();
+                let content: Rc<str> = content.into();
                 self.contents.insert(name, Rc::clone(&content));
                 content
             }
@@ -282,7 +282,7 @@ impl<'d> Expander<'d> {
     }
 
     /// Writes the replacement text of an entity as content. Its elements, and all other markup, have to end within it.
-    fn content(&mut self, text: &'d str, out: &mut Vec<u8>) -> ScanResult<()> {
+    fn content(&mut self, text: &'d str, out: &mut String) -> ScanResult<()> {
         let bytes = text.as_bytes();
         let whole = |found: Option<usize>, at: usize, ending: &str| found.map(|length| at + length + ending.len());
         let (mut at, mut depth) = (0, 0usize);
@@ -296,15 +296,15 @@ impl<'d> Expander<'d> {
                 end
             } else if rest.starts_with(b"<!--") {
                 let end = whole(memchr::memmem::find(&rest[4..], b"-->"), at + 4, "-->");
-                out.extend_from_slice(&bytes[at..end.unwrap_or(at)]);
+                out.push_str(&text[at..end.unwrap_or(at)]);
                 end
             } else if rest.starts_with(b"<?") {
                 let end = whole(memchr::memmem::find(rest, b"?>"), at, "?>");
-                out.extend_from_slice(&bytes[at..end.unwrap_or(at)]);
+                out.push_str(&text[at..end.unwrap_or(at)]);
                 end
             } else if rest.starts_with(b"</") {
                 let end = whole(memchr::memchr(b'>', rest), at, ">");
-                out.extend_from_slice(&bytes[at..end.unwrap_or(at)]);
+                out.push_str(&text[at..end.unwrap_or(at)]);
                 (depth, end.filter(|_| depth > 0)).1.inspect(|_| depth -= 1)
             } else if rest[0] == b'<' {
                 let end = self.start_tag(text, at, out)?;
@@ -313,7 +313,7 @@ impl<'d> Expander<'d> {
             } else if rest[0] == b'&' {
                 let (name, end) = self.reference(bytes, at)?;
                 match predefined(name).or_else(|| numbered(name)) {
-                    Some(_) => out.extend_from_slice(&bytes[at..end]),
+                    Some(_) => out.push_str(&text[at..end]),
                     None => self.write_content(name, PackedName::of(name), out)?,
                 }
                 Some(end)
@@ -337,7 +337,7 @@ impl<'d> Expander<'d> {
 
     /// Writes the start tag at `start` with all that is declared for it; answers with what follows. None, and nothing
     /// written: it is no start tag.
-    pub fn start_tag(&mut self, text: &str, start: usize, out: &mut Vec<u8>) -> ScanResult<Option<usize>> {
+    pub fn start_tag(&mut self, text: &str, start: usize, out: &mut String) -> ScanResult<Option<usize>> {
         let source = text.as_bytes();
         let mut tag = std::mem::take(&mut self.tag);
         let read = tag.read(source, start);
@@ -363,7 +363,7 @@ impl<'d> Expander<'d> {
         (start, last, end): (usize, usize, usize),
         of_element: ElementDeclarations<'d>,
         tag: &TagRanges,
-        out: &mut Vec<u8>,
+        out: &mut String,
     ) -> ScanResult<()> {
         let source = text.as_bytes();
         let mut written = start;
@@ -373,14 +373,14 @@ impl<'d> Expander<'d> {
         {
             self.values_of_tag(text, &mut written, of_element, tag, out)?;
         }
-        out.extend_from_slice(&source[written..last]);
+        out.push_str(&text[written..last]);
         for declared in of_element.iter() {
             let Some(addition) = &declared.addition else { continue };
             if tag.value(source, &declared.name).is_none() {
-                out.extend_from_slice(addition);
+                out.push_str(addition);
             }
         }
-        out.extend_from_slice(&source[last..end]);
+        out.push_str(&text[last..end]);
         Ok(())
     }
 
@@ -391,7 +391,7 @@ impl<'d> Expander<'d> {
         written: &mut usize,
         of_element: ElementDeclarations<'d>,
         tag: &TagRanges,
-        out: &mut Vec<u8>,
+        out: &mut String,
     ) -> ScanResult<()> {
         let source = text.as_bytes();
         let in_entity = !self.open.is_empty();
@@ -403,9 +403,9 @@ impl<'d> Expander<'d> {
             if !(normalises || has_line_end || has_entity(raw)) {
                 continue;
             }
-            out.extend_from_slice(&source[*written..value.start]);
+            out.push_str(&text[*written..value.start]);
             *written = value.end;
-            if normalises && write_tokens(raw, out) {
+            if normalises && write_tokens(&text[value.clone()], out) {
                 continue;
             }
             if !in_entity {
@@ -421,23 +421,12 @@ impl<'d> Expander<'d> {
 
 /// Writes a value without spaces at its ends, and with single ones between. False, and nothing written: it has to be
 /// decoded first.
-fn write_tokens(value: &[u8], out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    out.extend_from_slice(value);
-    let (written, mut length, mut last) = (&mut out[start..], 0, b' ');
-    for index in 0..value.len() {
-        let b = written[index];
-        if matches!(b, b'&' | b'<' | b'\t' | b'\n' | b'\r') {
-            out.truncate(start);
-            return false;
-        }
-        written[length] = b;
-        length += usize::from(b != b' ' || last != b' ');
-        last = b;
+fn write_tokens(value: &str, out: &mut String) -> bool {
+    let is_plain = !value.bytes().any(|b| matches!(b, b'&' | b'<' | b'\t' | b'\n' | b'\r'));
+    if is_plain {
+        write_plain_tokens(value, out);
     }
-    length -= usize::from(length > 0 && last == b' ');
-    out.truncate(start + length);
-    true
+    is_plain
 }
 
 /// Returns whether a value refers to an entity that is not predefined.

@@ -7,8 +7,8 @@ use foldhash::fast::RandomState;
 use super::escaping::escape_value;
 use super::tag_ranges::TagRanges;
 use super::text_table::NameFilter;
+use super::tokens::{is_normal, tokens};
 use crate::document::Document;
-use crate::scan::decode::attribute as decoded;
 use crate::scan::fault::shown;
 use crate::util::packed_name::PackedName;
 
@@ -71,21 +71,21 @@ pub(crate) struct AttributeDeclaration {
     pub(super) is_tokenised: bool,
     pub(super) is_id: bool,
     /// The default as start tags without the attribute get it: a space, the name, the value.
-    pub(super) addition: Option<Box<[u8]>>,
+    pub(super) addition: Option<Box<str>>,
 }
 
 impl AttributeDeclaration {
     /// Creates the declaration of an attribute. `kind`: the type as the DTD writes it. `default`: the value of elements that
     /// have none, with references resolved.
-    pub fn new(name: &[u8], kind: &str, default: Option<&str>) -> Self {
+    pub fn new(name: &str, kind: &str, default: Option<&str>) -> Self {
         let is_tokenised = kind != "CDATA";
         let addition = default.map(|value| {
-            let mut addition = [b" ", name, b"=\""].concat();
+            let mut addition = format!(" {name}=\"");
             escape_value(&if is_tokenised { tokens(value) } else { value.into() }, &mut addition);
-            addition.push(b'"');
+            addition.push('"');
             addition.into()
         });
-        Self { name: name.into(), is_tokenised, is_id: kind == "ID", addition }
+        Self { name: name.as_bytes().into(), is_tokenised, is_id: kind == "ID", addition }
     }
 
     /// Returns whether elements may have it otherwise than they are written.
@@ -123,7 +123,7 @@ impl Declarations {
     /// Adds an attribute of an element unless there is one of this name. `kind`: the type as the DTD writes it.
     /// `default`: the value, with references resolved.
     pub fn add_attribute(&mut self, element: &str, name: &str, kind: &str, default: Option<&str>) {
-        self.declare_attribute(element.as_bytes(), AttributeDeclaration::new(name.as_bytes(), kind, default));
+        self.declare_attribute(element.as_bytes(), AttributeDeclaration::new(name, kind, default));
     }
 
     pub(super) fn declare_attribute(&mut self, element: &[u8], declaration: AttributeDeclaration) {
@@ -230,29 +230,6 @@ fn write_ids(ids: &[(&[u8], &[u8])], out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(b"]>");
-}
-
-/// Returns whether the value of an attribute, as written, is what it is if the attribute is tokenised.
-pub(super) fn is_normal(value: &[u8]) -> bool {
-    let mut last = b' ';
-    for &b in value {
-        match b {
-            b' ' if last == b' ' => return false,
-            b'&' | b'\t' | b'\n' | b'\r' => return is_single(decoded(&String::from_utf8_lossy(value)).as_bytes()),
-            _ => last = b,
-        }
-    }
-    last != b' ' || value.is_empty()
-}
-
-/// Returns whether a value has single spaces only, and none at its ends.
-fn is_single(value: &[u8]) -> bool {
-    !value.starts_with(b" ") && !value.ends_with(b" ") && memchr::memmem::find(value, b"  ").is_none()
-}
-
-/// Returns a value without spaces at its ends, and with single ones between.
-pub(super) fn tokens(value: &str) -> Box<str> {
-    value.split(' ').filter(|token| !token.is_empty()).collect::<Vec<_>>().join(" ").into()
 }
 
 /// An external identifier.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::content::{DeclarationChain, Expander};
 use super::declarations::Declarations;
 use super::markup_search::{ContextTracker, MarkupContext, MarkupSearch};
+use super::tag_plans::{TagPlans, WrittenPart, prefixed_name_at};
 use crate::document::Document;
 use crate::error::MessageError;
 use crate::limits::Limits;
@@ -73,17 +74,45 @@ fn prolog_of(
 fn run(source: &[u8], other: OtherDeclarations<'_>, limits: &Limits) -> ScanResult<ExpandedMessage> {
     let opening = prolog::opening(source)?;
     let checked = characters::check(source)?;
-    let (own, doctype, root) = prolog_of(checked, &opening, limits)?;
-    let mut out = Vec::with_capacity(source.len() + source.len() / 16);
+    let prolog = prolog_of(checked, &opening, limits)?;
+    written(checked, &opening, prolog, other, limits)
+}
+
+/// Returns a message with all expanded that stands behind an offset, where a start tag or text behind markup begins. `own`:
+/// what the message declares. `memory`: what it is written into.
+pub(in crate::scan) fn expand_from(
+    text: &str,
+    start: usize,
+    own: &Declarations,
+    limits: &Limits,
+    mut memory: String,
+) -> ScanResult<String> {
+    memory.clear();
+    memory.reserve(text.len() + text.len() / 16);
+    let others = OtherDeclarations::default();
+    body(text, BodyRange { start, written: 0 }, own, others, limits, &mut memory)?;
+    Ok(memory)
+}
+
+fn written(
+    checked: LegalText<'_>,
+    opening: &prolog::EncodingHint,
+    (own, doctype, root): (Declarations, Range<usize>, usize),
+    other: OtherDeclarations<'_>,
+    limits: &Limits,
+) -> ScanResult<ExpandedMessage> {
+    let text = checked.text;
+    let source = text.as_bytes();
+    let mut out = String::with_capacity(source.len() + source.len() / 16);
     // Where there is no DOCTYPE, one stands behind the XML declaration, which is on the first line as a rule.
     let doctype = if doctype.is_empty() { opening.end..opening.end } else { doctype };
-    out.extend_from_slice(&source[..doctype.start]);
+    out.push_str(&text[..doctype.start]);
     blank(source, doctype.clone(), root, &own, other.external, &mut out);
     let behind = if doctype.is_empty() { doctype.end } else { skip_spaces(source, doctype.end) };
     let remains = doctype.start..out.len() + (behind - doctype.end);
-    out.extend_from_slice(&source[doctype.end..root]);
-    body(checked.text, root, &own, other, limits, &mut out)?;
-    Ok(ExpandedMessage { xml: out, remains })
+    out.push_str(&text[doctype.end..root]);
+    body(text, BodyRange { start: root, written: root }, &own, other, limits, &mut out)?;
+    Ok(ExpandedMessage { xml: out.into_bytes(), remains })
 }
 
 /// Returns one element of a message with everything in it expanded as [`expand`] does. `own`: what the message declares.
@@ -93,12 +122,12 @@ pub fn expand_element(
     other: OtherDeclarations<'_>,
     limits: &Limits,
 ) -> Result<Vec<u8>, MessageError> {
-    let mut out = Vec::with_capacity(element.len() + element.len() / 16);
+    let mut out = String::with_capacity(element.len() + element.len() / 16);
     let expanded = match std::str::from_utf8(element) {
-        Ok(text) => body(text, 0, own, other, limits, &mut out),
+        Ok(text) => body(text, BodyRange { start: 0, written: 0 }, own, other, limits, &mut out),
         Err(error) => Err(Fault::malformed(error.valid_up_to(), "the bytes are not UTF-8")),
     };
-    expanded.map(|()| out).map_err(|fault| fault.into_error(element))
+    expanded.map(|()| out.into_bytes()).map_err(|fault| fault.into_error(element))
 }
 
 /// Writes spaces over a DOCTYPE; what remains of it are the ID attributes, with those of the external DTD.
@@ -108,49 +137,59 @@ fn blank(
     root: usize,
     own: &Declarations,
     external: Option<&Declarations>,
-    out: &mut Vec<u8>,
+    out: &mut String,
 ) {
-    let mut blanked: Vec<u8> =
-        source[doctype.clone()].iter().map(|&b| if matches!(b, b'\n' | b'\r') { b } else { b' ' }).collect();
+    let mut blanked: String =
+        source[doctype.clone()].iter().map(|&b| if matches!(b, b'\n' | b'\r') { char::from(b) } else { ' ' }).collect();
     let external = external.filter(|external| external.declares_ids());
     if own.declares_ids() || external.is_some() {
-        let mut short = Vec::new();
+        let mut ids = Vec::new();
         match external {
-            None => own.write_ids(&mut short),
-            Some(_) => own.write_ids_of(&source[root..], external, &mut short),
+            None => own.write_ids(&mut ids),
+            Some(_) => own.write_ids_of(&source[root..], external, &mut ids),
         }
+        let mut short = String::from_utf8(ids).expect("it is put together from text");
         // It is not longer than what it stands for, but for declarations of many attributes at once.
-        let lines = blanked.iter().take(short.len()).filter(|b| matches!(b, b'\n' | b'\r')).count();
+        let lines = blanked.bytes().take(short.len()).filter(|b| matches!(b, b'\n' | b'\r')).count();
         blanked.drain(..short.len().min(blanked.len()));
-        short.extend(std::iter::repeat_n(b'\n', lines));
-        out.extend_from_slice(&short);
+        short.extend(std::iter::repeat_n('\n', lines));
+        out.push_str(&short);
     }
-    out.extend_from_slice(&blanked);
+    out.push_str(&blanked);
 }
 
-/// Writes what follows the prolog.
+/// The part of a message that is expanded.
+struct BodyRange {
+    /// Where it starts, in content.
+    start: usize,
+    /// Everything before this has been written.
+    written: usize,
+}
+
+/// Writes what follows the prolog, or an offset behind it.
 fn body(
     text: &str,
-    root: usize,
+    BodyRange { start, written }: BodyRange,
     own: &Declarations,
     other: OtherDeclarations<'_>,
     limits: &Limits,
-    out: &mut Vec<u8>,
+    out: &mut String,
 ) -> ScanResult<()> {
     let source = text.as_bytes();
     let sets = other.sets.filter(|_| other.uses_sets || own.declares_html);
     let chain = DeclarationChain { own, external: other.external, sets };
     let expander = Expander::new(chain, source.len());
-    let mut body = BodyWriter { source, text, chain, expander, written: root };
+    let plans = TagPlans::default();
+    let mut body = BodyWriter { source, text, chain, expander, plans, written };
     if chain.changes_elements() {
-        body.write_with_tags(root, limits, out)?
+        body.write_with_tags(start, limits, out)?
     } else {
-        body.write(root, limits, out)?
+        body.write(start, limits, out)?
     };
-    out.extend_from_slice(&source[body.written..]);
+    out.push_str(&text[body.written..]);
     if out.len() > limits.message_bytes_max {
         let limit = limits.message_bytes_max;
-        return Err(Fault::limit(root, "message_bytes_max", limit, "with its entities and defaults more bytes"));
+        return Err(Fault::limit(start, "message_bytes_max", limit, "with its entities and defaults more bytes"));
     }
     Ok(())
 }
@@ -161,19 +200,20 @@ struct BodyWriter<'a, 'd> {
     text: &'a str,
     chain: DeclarationChain<'d>,
     expander: Expander<'d>,
+    plans: TagPlans<'d>,
     /// Everything before this has been written.
     written: usize,
 }
 
 impl BodyWriter<'_, '_> {
     /// Returns whether what has been written, up to `at`, is over the limit.
-    fn is_over(&self, at: usize, limits: &Limits, out: &[u8]) -> bool {
+    fn is_over(&self, at: usize, limits: &Limits, out: &str) -> bool {
         out.len() + at.saturating_sub(self.written) > limits.message_bytes_max
     }
 
     /// Writes what changes from `at` on if only references do: of tags, only those are looked at that have one. What is not
     /// whole is left for the scanner to reject, here and in what follows.
-    fn write(&mut self, mut at: usize, limits: &Limits, out: &mut Vec<u8>) -> ScanResult<()> {
+    fn write(&mut self, mut at: usize, limits: &Limits, out: &mut String) -> ScanResult<()> {
         let source = self.source;
         let mut contexts = ContextTracker::new(at);
         let mut others = OtherMarkup::new(source, at);
@@ -197,7 +237,7 @@ impl BodyWriter<'_, '_> {
     }
 
     /// Writes what changes from `at` on if tags do too.
-    fn write_with_tags(&mut self, mut at: usize, limits: &Limits, out: &mut Vec<u8>) -> ScanResult<()> {
+    fn write_with_tags(&mut self, mut at: usize, limits: &Limits, out: &mut String) -> ScanResult<()> {
         let source = self.source;
         let mut search = MarkupSearch::new(source, at);
         let mut contexts = ContextTracker::new(at);
@@ -218,14 +258,14 @@ impl BodyWriter<'_, '_> {
                     contexts.content(at);
                 }
                 (_, b'/') => contexts.tag(found),
-                (_, _) if self.may_change(at) => {
-                    if self.is_over(found, limits, out) || !self.start_tag(found, out)? {
-                        break;
+                _ => match self.changed_tag(found, limits, out)? {
+                    ChangedTag::Unchanged => contexts.tag(found),
+                    ChangedTag::EndsAt(end) => {
+                        at = end;
+                        contexts.content(at);
                     }
-                    at = self.written;
-                    contexts.content(at);
-                }
-                _ => contexts.tag(found),
+                    ChangedTag::Broken => break,
+                },
             }
         }
         Ok(())
@@ -233,12 +273,12 @@ impl BodyWriter<'_, '_> {
 
     /// Writes what a reference stands for. False: it stands where none may.
     #[inline(always)]
-    fn reference(&mut self, context: MarkupContext, reference: Reference<'_>, out: &mut Vec<u8>) -> ScanResult<bool> {
+    fn reference(&mut self, context: MarkupContext, reference: Reference<'_>, out: &mut String) -> ScanResult<bool> {
         let Reference { start, name, key } = reference;
         if context == MarkupContext::Tag {
             return Ok(false);
         }
-        out.extend_from_slice(&self.source[self.written..start]);
+        out.push_str(&self.text[self.written..start]);
         self.expander.at = start;
         match context {
             MarkupContext::Content => self.expander.write_content(name, key, out)?,
@@ -248,19 +288,36 @@ impl BodyWriter<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether attributes may be declared for an element whose name stands at `at`.
+    /// Writes what changes in the start tag at `start`.
     #[inline(always)]
-    fn may_change(&self, at: usize) -> bool {
-        if !is(byte(self.source, at), NAME_START) {
-            return true;
+    fn changed_tag(&mut self, start: usize, limits: &Limits, out: &mut String) -> ScanResult<ChangedTag> {
+        let source = self.source;
+        if is(byte(source, start + 1), NAME_START) {
+            let (name_end, key) = name_at(source, start + 1);
+            let next = byte(source, name_end);
+            if next < 0x80 {
+                if !self.chain.may_change(key) {
+                    return Ok(ChangedTag::Unchanged);
+                }
+                if !self.is_over(start, limits, out) {
+                    let (name_end, key) =
+                        if next == b':' { prefixed_name_at(source, start + 1) } else { (name_end, key) };
+                    let mut written = WrittenPart(self.written);
+                    let end = self.plans.write(self.chain, self.text, (start, name_end, key), &mut written, out);
+                    self.written = written.0;
+                    if let Some(end) = end {
+                        return Ok(ChangedTag::EndsAt(end));
+                    }
+                }
+            }
         }
-        let (end, key) = name_at(self.source, at);
-        byte(self.source, end) >= 0x80 || self.chain.may_change(key)
+        let is_whole = !self.is_over(start, limits, out) && self.start_tag(start, out)?;
+        Ok(if is_whole { ChangedTag::EndsAt(self.written) } else { ChangedTag::Broken })
     }
 
     /// Writes the start tag at `at`. False: it is none.
-    fn start_tag(&mut self, at: usize, out: &mut Vec<u8>) -> ScanResult<bool> {
-        out.extend_from_slice(&self.source[self.written..at]);
+    fn start_tag(&mut self, at: usize, out: &mut String) -> ScanResult<bool> {
+        out.push_str(&self.text[self.written..at]);
         self.written = at;
         let end = self.expander.start_tag(self.text, at, out)?;
         self.written = end.unwrap_or(at);
@@ -268,34 +325,41 @@ impl BodyWriter<'_, '_> {
     }
 }
 
-/// Finds markup that is no tag.
+/// What became of a start tag.
+enum ChangedTag {
+    /// It was not read, since it cannot change.
+    Unchanged,
+    /// All that changes in it has been written, and it ends there.
+    EndsAt(usize),
+    /// It is none, or there is no room for it.
+    Broken,
+}
+
+/// Finds markup that is no tag: `<!` and `<?`.
 struct OtherMarkup<'a> {
     source: &'a [u8],
-    /// The next `<!` and the next `<?`.
-    declaration: usize,
-    instruction: usize,
+    found: usize,
 }
 
 impl<'a> OtherMarkup<'a> {
     fn new(source: &'a [u8], at: usize) -> Self {
-        let mut this = Self { source, declaration: 0, instruction: 0 };
-        (this.declaration, this.instruction) = (this.find(at, b"<!"), this.find(at, b"<?"));
-        this
+        Self { source, found: Self::find(source, at) }
     }
 
-    fn find(&self, at: usize, start: &[u8]) -> usize {
-        memchr::memmem::find(&self.source[at..], start).map_or(self.source.len(), |length| at + length)
+    /// Returns the first one from `at` on, in one pass: text has fewer of the second bytes than there are tags.
+    fn find(source: &[u8], at: usize) -> usize {
+        let seconds = memchr::memchr2_iter(b'!', b'?', source.get(at + 1..).unwrap_or_default());
+        let mut starts = seconds.map(|length| at + length);
+        starts.find(|&start| source[start] == b'<').unwrap_or(source.len())
     }
 
     /// Returns the first one that begins between two contexts, of which the first is never before that of the last call.
+    #[inline(always)]
     fn next(&mut self, at: usize, end: usize) -> Option<usize> {
-        if self.declaration < at {
-            self.declaration = self.find(at, b"<!");
+        if self.found < at {
+            self.found = Self::find(self.source, at);
         }
-        if self.instruction < at {
-            self.instruction = self.find(at, b"<?");
-        }
-        Some(self.declaration.min(self.instruction)).filter(|&first| first < end)
+        Some(self.found).filter(|&first| first < end)
     }
 }
 

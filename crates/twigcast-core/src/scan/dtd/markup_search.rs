@@ -60,6 +60,9 @@ impl<'a> MarkupSearch<'a> {
     }
 }
 
+/// Bytes up to which they are looked at one by one: calling a search takes longer.
+const SHORT: usize = 48;
+
 /// The part of a message that an offset is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkupContext {
@@ -100,7 +103,30 @@ impl ContextTracker {
     }
 
     /// Returns what an offset is in, before which no tag begins that was not noted.
+    #[inline(always)]
     pub fn context(&mut self, source: &[u8], at: usize) -> MarkupContext {
+        let short = if self.context == MarkupContext::Content { &[] } else { &source[self.at..at] };
+        for &b in short.iter().take(SHORT) {
+            self.at += 1;
+            self.context = match (self.context, b) {
+                (MarkupContext::Tag, b'>') => MarkupContext::Content,
+                (MarkupContext::Tag, b'"' | b'\'') => MarkupContext::Value(b),
+                (MarkupContext::Value(quote), _) if b == quote => MarkupContext::Tag,
+                (context, _) => context,
+            };
+            if self.context == MarkupContext::Content {
+                break;
+            }
+        }
+        if self.context != MarkupContext::Content && self.at < at {
+            self.long_context(source, at);
+        }
+        self.at = at;
+        self.context
+    }
+
+    #[inline(never)]
+    fn long_context(&mut self, source: &[u8], at: usize) {
         while self.context != MarkupContext::Content {
             let rest = &source[self.at..at];
             let found = match self.context {
@@ -115,7 +141,5 @@ impl ContextTracker {
                 (_, quote) => MarkupContext::Value(quote),
             };
         }
-        self.at = at;
-        self.context
     }
 }

@@ -286,7 +286,7 @@ impl<'a> Reader<'a, '_, '_> {
             at = after;
         }
         if !self.state.is_blind || self.state.standalone {
-            let declaration = AttributeDeclaration::new(&self.source[start..name_end], kind, default.as_deref());
+            let declaration = AttributeDeclaration::new(&self.checked.text[start..name_end], kind, default.as_deref());
             self.state.declarations.declare_attribute(element, declaration);
         }
         Ok(at)

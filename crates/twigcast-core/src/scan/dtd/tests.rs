@@ -1,9 +1,13 @@
 use super::expand::{OtherDeclarations, expand};
 use super::markup_search::MarkupSearch;
 use super::text_table::NameFilter;
+use crate::document::Document;
+use crate::error::MessageErrorKind;
 use crate::limits::Limits;
+use crate::scan::{ScanOptions, Scanner};
 use crate::testing::Random;
 use crate::util::packed_name::PackedName;
+use crate::vocabulary::Vocabulary;
 
 fn expanded(source: &str) -> Result<String, String> {
     let other = OtherDeclarations::default();
@@ -133,6 +137,105 @@ fn references_where_none_may_stand_take_no_longer_than_others() {
         ] {
             let source = format!("<!DOCTYPE a [<!ENTITY e 'x'>{attributes}]>{start}{}", repeated.repeat(400_000));
             assert!(expanded(&source).is_ok(), "what is not whole is left for the scanner");
+        }
+    }
+}
+
+/// One of some tags of elements with declared attributes, written as most are and otherwise.
+fn tag(random: &mut Random) -> String {
+    let mut tag = format!("<{}", ["e", "p:e", "x", "été", "e-of-twenty-bytes-1"][random.below(5)]);
+    for _ in 0..random.below(4) {
+        tag.push_str([" ", " ", " ", "  ", "\n", ""][random.below(6)]);
+        tag.push_str(["a", "b", "c", "p:d", "other", "a-name-of-twenty-byt"][random.below(6)]);
+        tag.push_str(["=", "=", "=", " = "][random.below(4)]);
+        let value =
+            ["", "1", " 1  2 ", "a value that is longer than thirty-two bytes  ", "&amp; x ", "&e;", "\t1", "é "];
+        let quote = ["\"", "\"", "\"", "'"][random.below(4)];
+        tag.push_str(&[quote, value[random.below(8)], quote].concat());
+    }
+    tag.push_str([">1</e>", "/>", " />", "/ >", ""][random.below(5)]);
+    tag
+}
+
+const SUBSET: &str = "<!ENTITY e 'x'><!ATTLIST e a CDATA '1' b NMTOKENS ' 2  3 ' p:d CDATA #IMPLIED c ID #IMPLIED>\
+    <!ATTLIST p:e p:d NMTOKEN '4' a CDATA 'é'><!ATTLIST x a-name-of-twenty-byt NMTOKENS #IMPLIED a CDATA '5'>\
+    <!ATTLIST été a NMTOKENS #IMPLIED b CDATA '6'><!ATTLIST e-of-twenty-bytes-1 a CDATA '7'>";
+
+/// The first tag of an element is read in full; what is then kept for the further ones changes none of them.
+#[test]
+fn each_tag_of_an_element_is_written_like_the_first() {
+    for seed in 1..4_000_u64 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let tag = tag(&mut random);
+        let earlier = ["<e/>", "<p:e/>", "<x/>", "<été/>", "<e-of-twenty-bytes-1/>"].concat();
+        let alone = expanded(&format!("<!DOCTYPE r [{SUBSET}]><r>{tag}")).expect("nothing is wrong with the entity");
+        let further = expanded(&format!("<!DOCTYPE r [{SUBSET}]><r>{earlier}{tag}")).expect("nor here");
+        let start = expanded(&format!("<!DOCTYPE r [{SUBSET}]><r>{earlier}")).expect("nor here").len();
+        assert_eq!(further[start..], alone["<r>".len()..], "{tag}");
+    }
+}
+
+/// A part of the content of an element, which the declarations change or not.
+fn piece(random: &mut Random) -> String {
+    const PIECES: [&str; 10] = [
+        "&e;é\r\n",
+        "<y q='1'/>",
+        "text",
+        "<![CDATA[&e;]]>",
+        "<!--&e;-->",
+        "<?p &e;?>",
+        "<z xmlns='u' xmlns:p='v'><e b='2 3' p:d='' a=''/><e/></z>",
+        "a<![CDATA[b]]>c&e;",
+        "<z xmlns='u' k='&e;' xmlns:q='&e;' q:l=''/>",
+        "<z xmlns='u'><p:e xmlns:p='w' p:d=' &e; ' a=''>1&e;2</p:e></z><z/>",
+    ];
+    if random.below(3) == 0 { tag(random) } else { PIECES[random.below(PIECES.len())].into() }
+}
+
+/// A scanner that expands reads what one reads that is given the expanded message.
+#[test]
+fn a_scanner_reads_what_a_doctype_changes() {
+    let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
+    for seed in 1..2_000_u64 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let content: String = (0..random.below(7)).map(|_| piece(&mut random)).collect();
+        let doctype =
+            ["", "<!DOCTYPE r>", "<!DOCTYPE r SYSTEM 'r.dtd'>", "<!DOCTYPE r PUBLIC '-//W3C//DTD XHTML 1.0//EN' 'x'>"];
+        let doctype = [doctype[random.below(4)].into(), format!("<!DOCTYPE r [{SUBSET}]>")][random.below(2)].clone();
+        let source = format!(
+            "{}{doctype}<r xmlns:p='p'>{content}</r>",
+            ["", "\u{FEFF}", "<?xml version='1.0'?>\n"][random.below(3)]
+        );
+        let (mut one, mut other) = (Document::default(), Document::default());
+        let bytes = source.as_bytes();
+        let read = Scanner::new().scan_expanding(bytes, &vocabulary, &limits, ScanOptions::ALL, &mut one);
+        let mut expected =
+            Scanner::new().scan(bytes, &vocabulary, &limits, ScanOptions::ALL, &mut other).map(|()| None);
+        if expected.as_ref().is_err_and(|error| error.kind == MessageErrorKind::NeedsConversion)
+            && !doctype.contains("W3C")
+        {
+            expected = expand(bytes, OtherDeclarations::default(), &limits).and_then(|message| {
+                Scanner::new().scan(&message.xml, &vocabulary, &limits, ScanOptions::ALL, &mut other)?;
+                Ok(Some(String::from_utf8(message.xml).expect("text of a text")))
+            });
+        }
+        // Of an expanded message all before the first change is as it was, its DOCTYPE, too.
+        let from_root = |text: &str| text[text.find("<r xmlns:p").unwrap_or(0)..].to_owned();
+        match (&read, &expected) {
+            (Ok(read), Ok(expected)) => {
+                assert_eq!(read.as_deref().map(from_root), expected.as_deref().map(from_root), "{source}");
+                assert_eq!(format!("{one:?}"), format!("{other:?}"), "{source}");
+            }
+            (Err(read), Err(expected)) => {
+                assert_eq!(
+                    (read.kind, &read.reason, read.line),
+                    (expected.kind, &expected.reason, expected.line),
+                    "{source}"
+                );
+            }
+            _ => panic!("{read:?} instead of {expected:?}: {source}"),
         }
     }
 }

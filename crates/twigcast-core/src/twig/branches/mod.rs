@@ -19,7 +19,7 @@ use crate::util::cow_map::CowHashTable;
 use crate::vocabulary::Name;
 
 impl BranchId {
-    /// In place of a branch: there is none.
+    /// In place of an absent branch.
     pub const NONE: Self = Self::from_u32(0);
 }
 
@@ -227,7 +227,7 @@ impl Branches {
             Expr::And(operands) => operands.iter().for_each(|operand| self.conjuncts(operand, branches)),
             Expr::Call { function: Function::Boolean, arguments } => self.conjuncts(&arguments[0], branches),
             Expr::Path(path) => {
-                // From the last step to the first: what follows a step is one more need of it.
+                // From the last step to the first: the steps after a step are one more branch that it needs.
                 let from = branches.len();
                 for (index, step) in path.steps.iter().enumerate().rev() {
                     if step.axis == Axis::DescendantOrSelf {

@@ -121,7 +121,7 @@ impl Temporal {
         self.number
     }
 
-    /// Returns what its own clock says.
+    /// Returns the local time, with its own offset.
     fn local(self) -> i64 {
         self.number + i64::from(self.offset.unwrap_or(0)) * MINUTE
     }

@@ -70,7 +70,7 @@ impl WordOptions {
             folded = folded.nfd().filter(|&character| !is_accent(character)).nfc().collect();
         }
         if !self.case_sensitive {
-            // What has no other form in one of the two cases.
+            // Letters that exist in one case only.
             folded = folded.replace('ß', "ss").replace('ς', "σ");
         }
         Cow::Owned(folded)

@@ -26,7 +26,7 @@ pub struct Phrase {
     pub words: Vec<PhraseWord>,
     /// The options by which they are compared.
     pub options: WordOptions,
-    /// The language that they are stemmed in, if the query says so; else it is that of the text.
+    /// The language for stemming, if the query names one; else that of the text applies.
     pub language: Option<StemLanguage>,
 }
 
@@ -65,7 +65,7 @@ pub trait WordSource {
 }
 
 impl Phrase {
-    /// Returns the options by which a word of the phrase is looked up. What has wildcards has no stem.
+    /// Returns the options by which a word of the phrase is looked up. Words with wildcards are not stemmed.
     fn options_of(&self, word: &PhraseWord) -> WordOptions {
         match word {
             PhraseWord::Plain(_) => self.options,
@@ -112,7 +112,7 @@ impl Phrase {
 }
 
 impl PhraseWord {
-    /// Returns what each word begins with that this one with wildcards finds; `None` if it has none.
+    /// Returns the common beginning of all words that match the wildcards; `None` for a word without wildcards.
     pub fn prefix(&self) -> Option<&str> {
         match self {
             Self::Plain(_) => None,
@@ -122,7 +122,7 @@ impl PhraseWord {
 }
 
 impl WildWord {
-    /// Returns a word with wildcards; the error says what is wrong with it.
+    /// Returns a word with wildcards. The error is a sentence about the fault.
     pub fn new(source: &str, options: WordOptions) -> Result<Self, String> {
         let (mut regex, mut prefix, mut is_prefix) = (String::from("^(?s:"), String::new(), true);
         let mut literal = String::new();

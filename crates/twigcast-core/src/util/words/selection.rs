@@ -1,8 +1,8 @@
-//! Selections of XQuery and XPath Full Text: what is asked of the words of a text.
+//! Selections of XQuery and XPath Full Text: conditions on the words of a text.
 //!
-//! For `window`, `distance` and `ordered`, a selection is written out as alternatives, each a list of parts of which every one has to
-//! occur. Occurrences are chosen in the order of the text, one for each part. What was chosen before matters only by where it began,
-//! where it ended and which parts it was of, so that no such state is tried twice.
+//! For `window`, `distance` and `ordered`, a selection is expanded into alternatives, each a list of parts that all have to
+//! occur. Occurrences are chosen in the order of the text, one for each part. Of earlier choices only the start of the
+//! first, the end of the last and the set of parts matter, so each such state is tried once.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -328,7 +328,7 @@ impl NearPart {
 fn alternatives(selection: &Selection) -> Result<Vec<Vec<NearPart>>, String> {
     let written = match selection {
         Selection::Phrase(phrase) => vec![vec![NearPart::Phrase(phrase.clone())]],
-        // Mere order has no extent: its parts stay what they are.
+        // Order alone has no extent, so its parts stay as they are.
         Selection::Near(near) if near.is_order_only() => {
             return Err("`ordered` is written beside `window` or `distance`, not inside of what these are about".into());
         }

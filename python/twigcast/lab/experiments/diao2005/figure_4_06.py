@@ -1,7 +1,7 @@
 """Figure 4.6: path matching against the number of distinct queries."""
 
-from twigcast.lab.experiments.diao2005.filtering import MEMORY, measuring
-from twigcast.lab.experiments.framework.claims import custom, factor_of, grows_less, near, ordered, ratio, sublinear
+from twigcast.lab.experiments.diao2005.filtering import MEMORY, TRANSITION_CLAIMS, measuring
+from twigcast.lab.experiments.framework.claims import custom, factor_of, near, ordered, ratio, sublinear
 from twigcast.lab.experiments.framework.matchers import HYBRID, XFILTER, YFILTER
 from twigcast.lab.experiments.framework.model import MQPT, Experiment, Figure, Results
 from twigcast.lab.experiments.framework.workloads import sweep
@@ -38,18 +38,7 @@ EXPERIMENTS = (
             ordered(
                 "YFilter is fastest, Hybrid in between", ("YFilter", "Hybrid", "XFilter (List Balance)")
             ).at_position(100_000),
-            ordered(
-                "The same order in transitions followed, which do not depend on the machine",
-                ("YFilter", "Hybrid", "XFilter (List Balance)"),
-                metric="transitions",
-            ).conjectured(),
-            grows_less(
-                "YFilter's transitions grow by a smaller factor than Hybrid's",
-                "YFilter",
-                "Hybrid",
-                metric="transitions",
-                factor=True,
-            ).conjectured(),
+            *TRANSITION_CLAIMS,
             ratio(
                 "XFilter takes an order of magnitude more than YFilter (24 times at 100,000)",
                 "XFilter (List Balance)",

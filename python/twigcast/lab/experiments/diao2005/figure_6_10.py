@@ -1,20 +1,18 @@
 """Figure 6.10: the three plans at three levels of optimisation, Book."""
 
-from twigcast.lab.experiments.diao2005.rewriting import BOOK, BOOK_SETTINGS, LEVELS, measure_level
-from twigcast.lab.experiments.framework.claims import custom, ordered
-from twigcast.lab.experiments.framework.model import Experiment, Figure, Results
+from twigcast.lab.experiments.diao2005.rewriting import (
+    BOOK,
+    BOOK_SETTINGS,
+    FW,
+    FWR,
+    LEVELS,
+    F,
+    fwr_leads,
+    measure_level,
+)
+from twigcast.lab.experiments.framework.claims import ordered
+from twigcast.lab.experiments.framework.model import Experiment, Figure
 from twigcast.lab.experiments.framework.workloads import sweep
-
-F, FW, FWR = "PathSharing-F", "PathSharing-FW", "PathSharing-FWR"
-
-
-def _leads(results: Results) -> tuple[bool, str]:
-    """-FWR has the lowest time with Opt(q+dtd)."""
-    values = [results.value(plan, "Opt(q+dtd)") for plan in (FWR, FW, F)]
-    return values[0] == min(values), ", ".join(
-        f"{plan} {value:.3g}" for plan, value in zip((FWR, FW, F), values, strict=True)
-    )
-
 
 EXPERIMENTS = (
     Experiment(
@@ -36,7 +34,7 @@ EXPERIMENTS = (
                 "-FW are level, and -FWR is highest, as published."
             ),
             ordered("-FW beats -FWR with Opt(q)", ("PathSharing-FW", "PathSharing-FWR"), at="Opt(q)"),
-            custom("-FWR is best with Opt(q+dtd)", _leads).because(
+            fwr_leads().because(
                 "-FWR and -FW are within an eighth here: reading all return paths off the automaton, a loop in Python, "
                 "costs what the tree searches of the surviving bindings cost."
             ),

@@ -11,6 +11,7 @@ from statistics import median
 
 from lxml import etree
 
+from twigcast.lab.experiments.framework.claims import grows_less, ordered
 from twigcast.lab.experiments.framework.matchers import (
     ENGINE,
     NOTHING,
@@ -44,6 +45,23 @@ DEARER_TRANSITIONS = (
     "as with few queries, Hybrid is ahead. The order in transitions, which has no language in it, is as published."
 )
 """Why YFilter may not come first in time."""
+
+
+TRANSITION_CLAIMS = (
+    ordered(
+        "The same order in transitions followed, which do not depend on the machine",
+        ("YFilter", "Hybrid", "XFilter (List Balance)"),
+        metric="transitions",
+    ).conjectured(),
+    grows_less(
+        "YFilter's transitions grow by a smaller factor than Hybrid's",
+        "YFilter",
+        "Hybrid",
+        metric="transitions",
+        factor=True,
+    ).conjectured(),
+)
+"""What we conjecture of transitions wherever the source compares the three in time."""
 
 
 class WrongResultError(AssertionError):

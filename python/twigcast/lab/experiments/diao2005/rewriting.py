@@ -10,8 +10,9 @@ from typing import Any
 from lxml import etree
 
 from twigcast.lab.experiments.diao2005.filtering import WrongResultError
+from twigcast.lab.experiments.framework.claims import custom
 from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, parse_path
-from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
+from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Claim, Measured, Point, Results, X
 from twigcast.lab.experiments.framework.timing import REPETITIONS, in_turn
 from twigcast.lab.experiments.framework.workloads import SEED, preset_of, schema_of
 from twigcast.lab.reference.events import Event, read_events
@@ -24,6 +25,8 @@ from twigcast.query import Operator
 from twigcast.schema import ElementGraph
 
 Plans = PathSharing | PlanSharing
+
+F, FW, FWR = "PathSharing-F", "PathSharing-FW", "PathSharing-FWR"
 
 ORACLE_SAMPLE = 25
 """Queries per point that libxml2 evaluates clause by clause, to check all plans against."""
@@ -111,6 +114,17 @@ def measure_fwr_level(point: Point) -> list[Measured]:
     level = Optimization(point.parameters["level"])
     chosen = contenders(level, graph_of(point.parameters), (Pushed.FOR_WHERE_RETURN,))
     return measure_plans(point.x, chosen, *build(point.parameters))
+
+
+def fwr_leads() -> Claim:
+    """Returns the claim that PathSharing-FWR is best with all optimisations."""
+    return custom("-FWR is best with Opt(q+dtd)", _leads)
+
+
+def _leads(results: Results) -> tuple[bool, str]:
+    """-FWR has the lowest time with Opt(q+dtd)."""
+    times = {plan: results.value(plan, "Opt(q+dtd)") for plan in (FWR, FW, F)}
+    return times[FWR] == min(times.values()), ", ".join(f"{plan} {time:.3g}" for plan, time in times.items())
 
 
 OPERATORS = {

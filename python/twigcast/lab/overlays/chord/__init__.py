@@ -2,5 +2,6 @@
 
 - ``build``: converged rings; ``scenario``: traces run against a ring
 - ``tally``, ``parts``: the same measures without exchanging messages, for millions of queries;
-  ``automaton``, ``label_paths``, ``places``: the arrays that these count on
+  ``automaton``, ``label_paths``, ``positions``: the arrays that these count on
+- ``simulate``: ``twigcast overlay simulate chord``
 """

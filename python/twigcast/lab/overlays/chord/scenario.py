@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from twigcast.lab.overlays.chord.build import build_ring, make_peer
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord import indexing, maintenance, publication
+from twigcast.overlay.chord.messages import RingFailure
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.core import LinkSettings
+from twigcast.overlay.core import Address, LinkSettings
 from twigcast.overlay.errors import TraceError
 
 #: Settings under which subscriptions outlive failures and publications are confirmed.
@@ -52,6 +54,16 @@ class ChordRun:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in self.trace), default=0.0)
         self.simulator.run(until=last + settle)
+
+    def join_again(self, time: float, node: Address, item: Any) -> None:
+        """Lets a node that found no ring try again, as its process does."""
+        if isinstance(item, RingFailure) and item.what == "join":
+            self.simulator.at(time + self.settings.stabilise_period, self._join_again, node)
+
+    def _join_again(self, node: Address) -> None:
+        peer = self.simulator.nodes.get(node)
+        if isinstance(peer, Peer):
+            self.simulator.command(node, maintenance.start_join, peer.seeds)
 
     def _do(self, step: TraceStep) -> None:
         simulator = self.simulator
@@ -93,4 +105,6 @@ def start_run(
     simulator = Simulator(seed, faults or NetworkFaults(0.5, 1.5), Journal(keep=True), settings.virtual_nodes)
     for peer in build_ring(settings, nodes):
         simulator.add(peer)
-    return ChordRun(simulator, settings, trace)
+    run = ChordRun(simulator, settings, trace)
+    simulator.on_delivery = run.join_again
+    return run

@@ -117,11 +117,11 @@ def _lives(trace: Sequence[TraceStep]) -> list[_Life]:
 
 
 def check_deliveries(
-    journal: Journal, trace: Sequence[TraceStep], wants: Callable[[Query, Item], bool]
+    journal: Journal, trace: Sequence[TraceStep], is_wanted: Callable[[Query, Item], bool]
 ) -> list[Violation]:
     """Checks whether each node gets, from its first document on, each that satisfies its query once, and no other.
 
-    What a node got in a former life at the same address is judged apart. `wants` is the oracle.
+    Deliveries to a former life at the same address are judged separately. `is_wanted` is the oracle.
     """
     items = [step.argument for step in trace if step.what == "publish"]
     events: dict[Address, list[tuple[float, Any]]] = defaultdict(list)
@@ -137,7 +137,7 @@ def check_deliveries(
         )
         seen = [item for time, item in events[node] if life.begin <= time < until]
         got = Counter(item.number for item in seen if isinstance(item, Received))
-        wanted = {item.number for item in items if wants(life.query, item)}
+        wanted = {item.number for item in items if is_wanted(life.query, item)}
         first = next((item.first for item in seen if isinstance(item, JoinedTree)), None)
         twice = sorted(number for number, times in got.items() if times > 1)
         for rule, numbers in (("doubled", twice), ("false", sorted(got.keys() - wanted))):

@@ -1,4 +1,4 @@
-"""Announcements: what a broker has sent one neighbour of its interests, and how this changes with them.
+"""Announcements: the interests that a broker has sent to one neighbour, and their changes.
 
 Each interest, a disjunct with the roots for whose messages it holds, is *carried* by one announced disjunct: itself,
 one that it implies, or a generalisation. Its roots are among those of its carrier. An announced disjunct that no longer

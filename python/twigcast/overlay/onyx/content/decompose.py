@@ -54,7 +54,7 @@ class Budget(NamedTuple):
 
     alternatives_max: int = 64  #: Most disjuncts.
     paths_max: int = 32  #: Most linear paths of one disjunct.
-    depth_max: int = 100  #: Greatest nesting of steps and conditions; what is deeper is left out.
+    depth_max: int = 100  #: Greatest nesting of steps and conditions; deeper ones are left out.
 
 
 class Alternative(NamedTuple):

@@ -14,27 +14,32 @@ bucket
 If each of M patterns occurs at most once, a message matches at most M of the K partitions. Queries without an equality
 go to one more partition, *don't care*, which counts as always matched.
 
-Partitioning is used by the experiment of figure 7.7 (`twigcast.lab.experiments.diao2005.figure_7_07`). The choice of a
-broker for profiles (`twigcast.overlay.onyx.registry.catalogue`) and Spark jobs may use it later.
+Partitioning is used by the experiment of figure 7.7 (`twigcast.lab.experiments.diao2005.figure_7_07`) and by Spark
+jobs whose population is sharded (`twigcast.spark.sharding`). The choice of a broker for profiles
+(`twigcast.overlay.onyx.registry.catalogue`) may use it later.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import accumulate
 from random import Random
 from typing import NamedTuple, TypeAlias
 from xml.etree import ElementTree as ET
 
+from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.documents import number_of
 from twigcast.overlay.errors import ImpossibleSetting
 from twigcast.overlay.onyx.content.linear import path_of, steps_of
 from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery
 from twigcast.query import Compare, Literal, Number, Operator, Path
+from twigcast.registration import Subscription
 from twigcast.subscriptions import SubscriptionSet
 
 #: A constant with which a pattern is compared.
@@ -218,11 +223,15 @@ class Partitioning:
 
     def assign(self, selections: Selections) -> int:
         """Returns the partition for a query."""
+        return self.assignment_of(selections)[2]
+
+    def assignment_of(self, selections: Selections) -> tuple[ExclusivenessPattern | None, Constant, int]:
+        """Returns the pattern and constant by which a query gets its partition, and that; no pattern for don't care."""
         usable = sorted((pattern, str(value), value) for pattern, value in selections if pattern in self._buckets)
         if not usable:
-            return self.dont_care
+            return None, "", self.dont_care
         pattern, _, constant = self._random.choice(usable)
-        return self._buckets[pattern].bucket(constant)
+        return pattern, constant, self._buckets[pattern].bucket(constant)
 
     def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
         """Returns the partitions that a message with these values may match, with don't care unless it is empty."""
@@ -233,26 +242,86 @@ class Partitioning:
         return result
 
 
+class PartitionRoutes:
+    """The partitions of constants, in a few bytes for each: by digest, so that a constant may stand for another one."""
+
+    def __init__(self, dont_care: int) -> None:
+        """Begins without constants; `dont_care` is the partition of the queries without a pattern."""
+        self.dont_care = dont_care
+        self._places: dict[ExclusivenessPattern, tuple[array[int], array[int]]] = {}
+        self._has_dont_care = False
+
+    def add(self, pattern: ExclusivenessPattern | None, constant: Constant, partition: int) -> None:
+        """Adds the constant of a query that is in a partition; without a pattern, it is in don't care."""
+        if pattern is None:
+            self._has_dont_care = True
+            return
+        digests, partitions = self._places.setdefault(pattern, (array("Q"), array("I")))
+        digests.append(_digest(constant))
+        partitions.append(partition)
+
+    def finish(self) -> None:
+        """Sorts the constants; :meth:`matched` may be called from now on."""
+        for pattern, (digests, partitions) in self._places.items():
+            pairs = sorted(set(zip(digests, partitions, strict=True)))
+            self._places[pattern] = array("Q", (one for one, _ in pairs)), array("I", (one for _, one in pairs))
+
+    @property
+    def patterns(self) -> tuple[ExclusivenessPattern, ...]:
+        """The patterns that lead to partitions."""
+        return tuple(self._places)
+
+    def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
+        """Returns the partitions that a message with these values may match, with don't care unless it is empty."""
+        result = {self.dont_care} if self._has_dont_care else set()
+        for pattern, texts in values.items():
+            digests, partitions = self._places[pattern]
+            for value in texts:
+                for constant in (value, number_of(value)):
+                    digest = _digest(constant)
+                    position = bisect_left(digests, digest)
+                    while position < len(digests) and digests[position] == digest:
+                        result.add(partitions[position])
+                        position += 1
+        return result
+
+
+def _digest(constant: Constant) -> int:
+    # Zero has two signs, which are equal.
+    text = f"s{constant}" if isinstance(constant, str) else f"n{float(constant) + 0.0!r}"
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+
+
 class PatternReader:
     """A reader of the values of patterns in messages, on the compiled engine."""
 
-    def __init__(self, patterns: Iterable[ExclusivenessPattern]) -> None:
-        """Compiles the patterns."""
+    def __init__(self, patterns: Iterable[ExclusivenessPattern], limits: Limits | None = None) -> None:
+        """Compiles the patterns.
+
+        Raises:
+            RefusedSubscriptions: A pattern is none that the engine reads.
+        """
         self._patterns = tuple(patterns)
-        self._queries = SubscriptionSet()
+        self._queries = SubscriptionSet(limits=limits)
+        queries = []
         for number, pattern in enumerate(self._patterns):
             subject = "$n" if pattern.subject == "." else f"$n/{pattern.subject}"
             query = f"for $n in {pattern.path.text} for $v in {subject} return <v>{{ string($v) }}</v>"
-            self._queries.add(str(number), query, namespaces=dict(pattern.path.namespaces))
+            queries.append(Subscription(str(number), query, dict(pattern.path.namespaces)))
+        self._queries.add_many(queries).raise_if_refused()
 
     def values(self, message: bytes) -> dict[ExclusivenessPattern, list[str]]:
         """Returns the values of each pattern that occurs, in document order.
 
         Raises:
             RejectedMessage: The message is malformed or over a limit.
+            UndecidedSubscription: The values of a pattern are over a limit.
         """
         results: dict[ExclusivenessPattern, list[str]] = {}
-        for delivery in self._queries.deliver(message):
+        deliveries = self._queries.deliver(message)
+        for undecided in deliveries.undecided:
+            raise undecided
+        for delivery in deliveries:
             # What the engine wrote.
             read = ET.fromstring(b"<vs>" + delivery.payload + b"</vs>")  # noqa: S314
             results[self._patterns[int(delivery.key)]] = [value.text or "" for value in read]

@@ -219,7 +219,7 @@ def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]
 
 
 def _groups(current: Iterable[Disjunct], existing: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
-    """Returns wider disjuncts with those from which one rule makes them."""
+    """Returns wider disjuncts, each with the disjuncts that one rule generalises to it."""
     groups: dict[Disjunct, list[Disjunct]] = {}
     for disjunct in current:
         if disjunct not in existing:

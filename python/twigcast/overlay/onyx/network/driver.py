@@ -39,7 +39,7 @@ class OverlayNode(Protocol):
         """Changes the cost of a link."""
 
     def link_down(self, neighbour: Address, now: float) -> Effects:
-        """Ends a link. What was under way may be lost."""
+        """Ends a link. Messages under way may be lost."""
 
     def receive(self, sender: Address, message: Any, now: float) -> Effects:
         """Processes a message of a neighbour."""

@@ -278,7 +278,7 @@ class Link:
             await asyncio.sleep(settings.ping_seconds)
             now = time.monotonic()
             if now - before > 2 * settings.ping_seconds or not self._reading.is_set():
-                # This process was suspended, or does not read: what has arrived may be unread.
+                # This process was suspended, or does not read: messages may have arrived that it has not read.
                 continue
             if now - self._received_at > settings.silence_seconds:
                 self.end(SILENT, f"nothing came from {self.peer.name} for {settings.silence_seconds:g} s")

@@ -1,7 +1,7 @@
 """Forwarding: messages and empty spans down the trees, reports of what is stored up.
 
-A message is passed on before the application has stored it. A broker that crashes in between has not reported it as
-stored: after its restart its horizon is the old one, and it asks for what it misses.
+A message is passed on before the application has stored it. If the broker crashes in between, it has not reported the
+message as stored: after the restart its horizon is still the old one, and it requests the gap.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class LinkProjections:
     # Messages.
 
     def part_for(self, neighbour: Address, message: OverlayMessage) -> Projection | None:
-        """Returns the part of a message that a neighbour is sent; `None`: all that is here of it."""
+        """Returns the part of a message that a neighbour is sent; `None` for the message as it is here."""
         part = self.of(neighbour, message.scope)
         if part is None or (message.form != "text" and self._text is None):
             return None

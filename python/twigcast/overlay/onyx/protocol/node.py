@@ -77,7 +77,7 @@ class OnyxNode(NodeState):
         return self.drain()
 
     def link_down(self, neighbour: Address, now: float) -> Effects:
-        """Ends a link that broke. What was under way on it may be lost."""
+        """Ends a link that broke. Messages under way on it may be lost."""
         self.now = now
         self._end_link(neighbour)
         return self.drain()

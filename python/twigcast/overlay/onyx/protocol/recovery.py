@@ -1,7 +1,7 @@
 """Recovery: requesting gaps from the root, passing questions up the tree and answers back.
 
-What is under way closes most gaps by itself. So a broker waits before it asks, and asks again only if no part of an
-answer has arrived. A broker without interests asks for nothing: there is nothing for it to miss.
+Messages that are still under way close most gaps. So a broker waits before it asks, and asks again only if no part of
+an answer has arrived. A broker without interests asks for nothing, since it misses nothing.
 
 A long answer comes in portions. Brokers in between pass on pieces as they come and cannot hold them back. So the root
 pauses after each portion until the asker, having received it, asks for the rest: no more than one portion for each gap

@@ -117,7 +117,8 @@ class RootStream:
     children: dict[Address, ChildLink] = field(default_factory=dict)
     #: Neighbours that ask to be attached although the path to the root leads over them.
     held: dict[Address, ChildLink] = field(default_factory=dict)
-    #: Number up to which the application has stored what is wanted; at the root: up to which all others have.
+    #: Number up to which the application has stored the messages that it wants; at the root: up to which all brokers
+    #: have.
     stored: int | None = None
     is_attach_due: bool = False  #: Whether an `Attach` is to be sent.
     sent_at: float = 0.0  #: Time of the latest `Attach`.

@@ -19,7 +19,7 @@ from twigcast.overlay.onyx.protocol.topology import Topology
 
 @dataclass(slots=True)
 class LinkTraffic:
-    """Counts of the messages of one link: those that were sent, and those that nobody behind the link wants."""
+    """Counts of the messages of one link: those that were sent, and those that no broker behind it wants."""
 
     sent: int = 0
     left_out: int = 0

@@ -2,5 +2,5 @@
 
 - ``catalogue``: sources, profiles and the choice of brokers, as a state machine
 - ``raft``: its replicated log (Raft)
-- ``description``: what a broker says of itself to all others
+- ``description``: the description of a broker that it sends to all others
 """

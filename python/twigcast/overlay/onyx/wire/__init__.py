@@ -1,6 +1,6 @@
 """The forms of messages between brokers (Diao 2005, section 7.4.2).
 
-There are three structures: the ``text`` of the message; the element ``stream``, parsed once, with numbered names; and
+There are three structures: the ``text`` of the message; the element stream, parsed once, with numbered names; and
 the ``dictionary`` stream, whose names are numbered by a dictionary that both brokers have: a lexicon that grows with
 the messages of a source and is sent over each link. Each can be compressed by zlib (as published) or Zstandard.
 

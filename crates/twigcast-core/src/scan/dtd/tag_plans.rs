@@ -1,0 +1,173 @@
+//! Keeps what is declared for an element ready for start tags as most are written: `<name name="value">`, with one space
+//! before each attribute and nothing to decode.
+
+use hashbrown::HashTable;
+
+use super::content::DeclarationChain;
+use super::tokens::PlainTokens;
+use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
+use crate::util::packed_name::PackedName;
+
+/// The declarations of one element whose names are all in their keys.
+struct TagPlan<'d> {
+    attributes: Vec<PlannedAttribute<'d>>,
+    /// A bit for each attribute with a default.
+    defaults: u64,
+    /// The attributes that the last start tag lacked, and what they come to.
+    missing: u64,
+    addition: String,
+    tokens: PlainTokens,
+}
+
+struct PlannedAttribute<'d> {
+    key: PackedName,
+    is_tokenised: bool,
+    addition: Option<&'d str>,
+}
+
+/// The plans of elements, made when their start tags are first read.
+#[derive(Default)]
+pub struct TagPlans<'d> {
+    /// None for an element that has to be read in another way.
+    plans: Vec<Option<TagPlan<'d>>>,
+    numbers: HashTable<(PackedName, usize)>,
+    /// The last one that was found: elements of a kind often follow each other.
+    last: Option<(PackedName, usize)>,
+}
+
+/// Returns the end of the ASCII name that starts at `at`, where a byte stands that may start one, and its key. It may have a
+/// prefix.
+#[inline(always)]
+pub fn prefixed_name_at(source: &[u8], at: usize) -> (usize, PackedName) {
+    let (end, key) = name_at(source, at);
+    if byte(source, end) == b':' && is(byte(source, end + 1), NAME_START) {
+        let (end, _) = name_at(source, end + 1);
+        return (end, PackedName::of(&source[at..end]));
+    }
+    (end, key)
+}
+
+/// A place in a message up to which it has been written.
+pub struct WrittenPart(pub usize);
+
+impl<'d> TagPlans<'d> {
+    /// Writes what changes in the start tag at `start`, whose name ends at `at`, as far as something does, and moves `written`
+    /// there; answers with what follows the tag. None, and nothing written: the tag has to be read in another way. `key` is
+    /// that of the name.
+    #[inline(always)]
+    pub fn write(
+        &mut self,
+        chain: DeclarationChain<'d>,
+        text: &str,
+        (start, at, key): (usize, usize, PackedName),
+        written: &mut WrittenPart,
+        out: &mut String,
+    ) -> Option<usize> {
+        if key.is_cut() {
+            return None;
+        }
+        let number = match self.last {
+            Some((last, number)) if last == key => number,
+            _ => match self.numbers.find(key.hash(), |(other, _)| *other == key) {
+                Some(&(_, number)) => number,
+                None => return self.make(chain, &text.as_bytes()[start + 1..at], key),
+            },
+        };
+        self.last = Some((key, number));
+        let plan = &mut self.plans[number];
+        let (before, length) = (written.0, out.len());
+        let end = plan.as_mut()?.write(text, at, written, out);
+        if end.is_none() {
+            written.0 = before;
+            out.truncate(length);
+        }
+        end
+    }
+
+    /// Makes the plan of an element, for its further start tags.
+    #[cold]
+    fn make(&mut self, chain: DeclarationChain<'d>, name: &[u8], key: PackedName) -> Option<usize> {
+        self.numbers.insert_unique(key.hash(), (key, self.plans.len()), |(key, _)| key.hash());
+        self.plans.push(TagPlan::new(chain, name));
+        None
+    }
+}
+
+impl<'d> TagPlan<'d> {
+    fn new(chain: DeclarationChain<'d>, name: &[u8]) -> Option<Self> {
+        let attributes: Vec<PlannedAttribute<'d>> = chain
+            .of_element(name)
+            .iter()
+            .map(|declared| PlannedAttribute {
+                key: PackedName::of(&declared.name),
+                is_tokenised: declared.is_tokenised,
+                addition: declared.addition.as_deref(),
+            })
+            .collect();
+        if attributes.len() > u64::BITS as usize || attributes.iter().any(|planned| planned.key.is_cut()) {
+            return None;
+        }
+        let bits = attributes.iter().enumerate().filter(|(_, planned)| planned.addition.is_some());
+        let defaults = bits.fold(0, |bits, (index, _)| bits | 1 << index);
+        Some(Self { attributes, defaults, missing: 0, addition: String::new(), tokens: PlainTokens::default() })
+    }
+
+    #[inline(always)]
+    fn write(&mut self, text: &str, mut at: usize, written: &mut WrittenPart, out: &mut String) -> Option<usize> {
+        let source = text.as_bytes();
+        let mut present = 0;
+        while byte(source, at) == b' ' {
+            if !is(byte(source, at + 1), NAME_START) {
+                return None;
+            }
+            let (name_end, key) = prefixed_name_at(source, at + 1);
+            if source.get(name_end..name_end + 2)? != b"=\"" {
+                return None;
+            }
+            let value = name_end + 2;
+            let value_end = value_stop(source, value);
+            if byte(source, value_end) != b'"' {
+                return None;
+            }
+            if let Some(index) = self.attributes.iter().position(|planned| planned.key == key) {
+                present |= 1 << index;
+                let raw = &text[value..value_end];
+                if self.attributes[index].is_tokenised
+                    && let Some(tokens) = self.tokens.of(raw)
+                {
+                    out.push_str(&text[written.0..value]);
+                    out.push_str(tokens);
+                    written.0 = value_end;
+                }
+            }
+            at = value_end + 1;
+        }
+        let end = match (byte(source, at), byte(source, at + 1)) {
+            (b'>', _) => at + 1,
+            (b'/', b'>') => at + 2,
+            _ => return None,
+        };
+        let missing = self.defaults & !present;
+        if missing != 0 {
+            out.push_str(&text[written.0..at]);
+            out.push_str(self.addition(missing));
+            written.0 = at;
+        }
+        Some(end)
+    }
+
+    /// Returns the attributes that are missing, as start tags without them get them.
+    #[inline(always)]
+    fn addition(&mut self, missing: u64) -> &str {
+        if self.missing != missing {
+            self.missing = missing;
+            self.addition.clear();
+            for (index, planned) in self.attributes.iter().enumerate() {
+                if missing >> index & 1 == 1 {
+                    self.addition.push_str(planned.addition.unwrap_or_default());
+                }
+            }
+        }
+        &self.addition
+    }
+}
