@@ -68,8 +68,8 @@ $(VENV)/.services: tests/services/install.sh | $(BIN)/python
 	tests/services/install.sh
 	@touch $@
 
-# The fast tests in parallel, on slow machines too, then all others: those of generated input in parallel, and what starts
-# processes and services one after the other.
+# The fast tests in parallel, on slow machines too, then all others: those of generated input in parallel, those that start
+# processes and services file by file in parallel, since they wait for much, and at last what measures time, alone.
 test:
 	@$(MAKE) --no-print-directory test-fast TEST_SECONDS_MAX=30
 	@$(MAKE) --no-print-directory test-slow
@@ -84,7 +84,9 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	@tests/services/kafka.sh
 	$(BIN)/python -m pytest --numprocesses auto -m '$(SLOW)' tests/property $(PYTEST_FLAGS)
-	$(BIN)/python -m pytest -m '$(SLOW)' --ignore tests/property $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m '($(SLOW)) and not alone' --ignore tests/property \
+		$(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m alone $(PYTEST_FLAGS)
 
 # Apart from the others, since a second Spark is fetched for it.
 test-tables: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from tests.lifecycle.model import AREAS, PROFILE, Made, Model, history
 from tests.seeds import printed_seed
+from tests.spark.streamed_files import set_order
 from twigcast import SubscriptionSet
 from twigcast.errors import LifecycleProfileError, PipelineError, SourceError
 from twigcast.spark import (
@@ -110,6 +111,7 @@ def test_a_stream_with_a_watermark_does_what_the_model_does(spark: SparkSession,
             [dict(zip(("message_id", "xml", "at", "source"), row, strict=True)) for row in shuffled]
         )
         pq.write_table(table, tmp_path / "in" / f"{number:03}.parquet", coerce_timestamps="us")
+    set_order(tmp_path / "in")
     stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     settings = LifecycleSettings(profile=PROFILE, follow=follows, published="at")
     found: list[dict[str, Any]] = []

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.seeds import printed_seed
+from tests.spark.streamed_files import set_order
 from tests.windows.histories import QUERY, History, history, message
 from tests.windows.model import told
 from twigcast import SubscriptionSet
@@ -117,6 +118,7 @@ def test_a_stream_with_a_watermark_tells_what_the_model_says(spark: SparkSession
         part = [dict(zip(("message_id", "xml", "at"), row, strict=True)) for row in rows[start:end]]
         pq.write_table(pa.Table.from_pylist(part), tmp_path / "in" / f"{number:03}.parquet", coerce_timestamps="us")
         start, number = end, number + 1
+    set_order(tmp_path / "in")
     stream = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     said: list[dict[str, Any]] = []
 

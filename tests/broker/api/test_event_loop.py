@@ -15,6 +15,8 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+pytestmark = pytest.mark.alone
+
 LAG_MS_MAX: Final = 20.0
 TRIES: Final = 8
 """What holds the loop does so each time; what a busy machine adds does not."""
