@@ -4,7 +4,7 @@
 of the lab, of Spark and of services get their mark here, from what they use. With ``--seconds-max N`` a test fails that
 takes longer, its own fixtures included. Fixtures that several tests share are not counted: they are set up once.
 
-With ``--dist loadgroup`` the tests of a file run in one process, and all of Spark in one too: a process has one session.
+With ``--dist loadgroup`` the tests of a file run in one process, and all of Spark in one: a process has one session.
 """
 
 from __future__ import annotations
