@@ -13,6 +13,7 @@ import typer
 from twigcast.cli import common
 from twigcast.cli.option_groups import OptionGroup
 from twigcast.errors import QueryError, RejectedMessage, WindowError
+from twigcast.limits import Limits
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -81,14 +82,14 @@ class WindowFlags(OptionGroup):
                     raise WindowError(f"{key}: {error.word}", error.reason) from None
         if self.window_state is not None and self.window_state.exists():
             windows.restore(self.window_state)
-        return WindowedRun(windows, self.window_state, self._clock(namespaces))
+        return WindowedRun(windows, self.window_state, self._clock(namespaces, population.limits))
 
-    def _clock(self, namespaces: Mapping[str, str]) -> MessageExpressions | None:
+    def _clock(self, namespaces: Mapping[str, str], limits: Limits) -> MessageExpressions | None:
         if self.time is None:
             return None
         from twigcast.message_expressions import MessageExpressions
 
-        clock = MessageExpressions()
+        clock = MessageExpressions(limits)
         try:
             clock.add_values("time", self.time, namespaces)
         except QueryError as error:
