@@ -14,16 +14,18 @@ from twigcast.cli import common
 from twigcast.cli.option_groups import OptionGroup
 from twigcast.errors import QueryError, RejectedMessage, WindowError
 from twigcast.limits import Limits
+from twigcast.subscription_files import says_when
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
     from twigcast.message_expressions import MessageExpressions
+    from twigcast.spark.window_settings import WindowSettings
     from twigcast.windows.windows import WindowDelivery, Windows
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFlags(OptionGroup):
-    """The options of windows."""
+class WhenFlags(OptionGroup):
+    """The options of when subscribers are told."""
 
     when: Annotated[
         str | None,
@@ -39,6 +41,40 @@ class WindowFlags(OptionGroup):
             "--time", metavar="XPATH", help="Where a message says when it came, for --when; by default that is now."
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineWindowFlags(WhenFlags):
+    """The options of windows on Spark."""
+
+    windows: Annotated[
+        bool,
+        typer.Option(
+            "--windows",
+            help="Look at when subscriptions are told also while none says it, as one of a stream may later.",
+        ),
+    ] = False
+
+    def settings(self, subscriptions: Path) -> WindowSettings | None:
+        """Returns what a pipeline on Spark is to do; ``None`` if only the file of subscriptions says that.
+
+        Raises:
+            typer.BadParameter: An option cannot be used.
+        """
+        usual = common.parse_when(self.when)
+        if self.time is not None and usual is None and not self.windows and not says_when(subscriptions):
+            raise typer.BadParameter("no subscription says when it is told", param_hint="--time")
+        if usual is None and self.time is None and not self.windows:
+            return None
+        from twigcast.spark import WindowSettings
+
+        return WindowSettings(usual=usual, time=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFlags(WhenFlags):
+    """The options of windows of a command that keeps what it knows in a file."""
+
     window_state: Annotated[
         Path | None,
         typer.Option(
