@@ -55,7 +55,6 @@ __all__ = [
     "is_snapshot",
     "load_subscriptions",
     "read_subscriptions",
-    "says_when",
 ]
 
 _WARNED_MAX: Final = 3
@@ -245,8 +244,13 @@ def _may_say_when(name: str) -> bool:
         return True  # reading the rows says what is wrong
 
 
-def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
+def find_subscription(path: str | os.PathLike[str], key: str, *, when: dict[str, object] | None = None) -> Subscription:
     """Returns the subscription with a key in a file, whatever is wrong with the others.
+
+    Args:
+        path: As for :func:`load_subscriptions`.
+        key: The key.
+        when: Receives, under the key, when it is told, if it says so.
 
     Raises:
         UnknownKey: The file has no such subscription.
@@ -259,6 +263,8 @@ def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
         return SubscriptionSet.load(name)[key]
     for row in read_subscriptions(name):
         if isinstance(row, SubscriptionFileRow) and row.subscription.key == key:
+            if when is not None and row.when is not None:
+                when[key] = row.when
             return row.subscription
     raise UnknownKey(key)
 

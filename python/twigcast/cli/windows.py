@@ -14,10 +14,12 @@ from twigcast.cli import common
 from twigcast.cli.option_groups import OptionGroup
 from twigcast.errors import QueryError, RejectedMessage, WindowError
 from twigcast.limits import Limits
+from twigcast.reading.messages import Message
 from twigcast.subscription_files import says_when
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
+    from twigcast.explanation import Explanation
     from twigcast.message_expressions import MessageExpressions
     from twigcast.spark.window_settings import WindowSettings
     from twigcast.windows.windows import WindowDelivery, Windows
@@ -81,6 +83,11 @@ class WindowFlags(WhenFlags):
             "--window-state", metavar="FILE", help="Go on from what is known in this file, and write it there."
         ),
     ] = None
+
+    @property
+    def is_used(self) -> bool:
+        """Returns whether any of the options was given."""
+        return any(one is not None for one in (self.when, self.time, self.window_state))
 
     def open(
         self, population: SubscriptionSet, when: Mapping[str, object], namespaces: Mapping[str, str], *, is_plain: bool
@@ -146,7 +153,7 @@ class WindowedRun:
         """Writes who is told of what."""
         for message in inbox:
             try:
-                published = self._time(message.id, message.xml)
+                published = self.time(message.id, message.xml)
                 answer = self.windows.deliver(message.xml, message_id=message.id, published=published)
             except RejectedMessage as error:
                 inbox.reject(message, error)
@@ -164,7 +171,32 @@ class WindowedRun:
         if self.windows.late:
             common.complain(f"came too late to count for a window: {self.windows.late:,}")
 
-    def _time(self, message_id: str, xml: bytes) -> datetime | None:
+    def explain(self, key: str, message: Message) -> Explanation:
+        """Returns why a subscriber is told of a message or not, after those before it.
+
+        Raises:
+            RejectedMessage: It is not well-formed, or over a limit.
+        """
+        published = self.time(message.id, message.xml)
+        explanation = self.windows.explain(message.xml, key, message_id=message.id, published=published)
+        self.windows.deliver(message.xml, message_id=message.id, published=published)
+        return explanation
+
+    def explain_all(self, keys: Iterable[str], message: Message) -> dict[str, dict[str, Any]]:
+        """Returns what windows make of a message, by key, of those subscriptions that have one.
+
+        Raises:
+            RejectedMessage: It is not well-formed, or over a limit.
+        """
+        published = self.time(message.id, message.xml)
+        windowed = [key for key in keys if self.windows.window(key) is not None]
+        made = {
+            key: self.windows.explain(message.xml, key, message_id=message.id, published=published) for key in windowed
+        }
+        self.windows.deliver(message.xml, message_id=message.id, published=published)
+        return {key: dict(one.details["window"]) for key, one in made.items()}
+
+    def time(self, message_id: str, xml: bytes) -> datetime | None:
         """Returns when a message came; ``None`` for now."""
         if self.clock is None:
             return None

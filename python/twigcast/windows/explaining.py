@@ -77,7 +77,7 @@ def explain_event(
 def explain_stored_event(
     window: Window, key: str | None, state: WindowState | None, event: WindowEvent, trouble: str | None = None
 ) -> WindowExplanation:
-    """Returns what a window knows of a message that has come before: the arguments are those of :func:`explain_event`."""
+    """Returns what a window knows of a message that came before: the arguments are those of :func:`explain_event`."""
     holds = None if state is None else status_text(window, state)
     if key is None:
         return WindowExplanation(window.as_mapping(), None, None, None, trouble or "it could not be decided", trouble)
@@ -109,7 +109,7 @@ def _late(window: Window, state: WindowState | None, event: WindowEvent) -> str:
 def _count_up(window: Window, _: WindowState | None, after: WindowState | None, event: WindowEvent) -> str:
     assert after is not None, "the message itself is remembered"
     near = [one for one in after.entries if abs(one.at - min(event.at, event.arrived)) < window.seconds]
-    return f"it counts: with it there are {len(near)} of {window.count} within {period_text(window.seconds)}"
+    return f"it counts: with it, {len(near)} of {window.count} have come within {period_text(window.seconds)}"
 
 
 def _half(window: Window, _: WindowState | None, after: WindowState | None, event: WindowEvent) -> str:
@@ -120,8 +120,12 @@ def _half(window: Window, _: WindowState | None, after: WindowState | None, even
     return f"it is a second message, and no first one came less than {within} before it{waits}"
 
 
-def _sign_of_life(window: Window, _: WindowState | None, after: WindowState | None, event: WindowEvent) -> str:
+def _sign_of_life(window: Window, before: WindowState | None, after: WindowState | None, event: WindowEvent) -> str:
     assert after is not None, "silence counts from a message on"
+    if before == after:
+        return f"it happened before {time_text(after.last)}, from which silence counts: that is told of at " + (
+            time_text(after.due)
+        )
     return f"it ends the silence: the next one is told of at {time_text(after.due)}, if nothing comes before"
 
 
@@ -168,11 +172,13 @@ def _remembered(window: Window, state: WindowState | None, event: WindowEvent) -
             return f"it is kept for the digest that is sent at {time_text(state.due)}"
     if window.kind is WindowKind.DIGEST:
         return "its digest has been sent, or it came too late for that"
-    return "nothing is known of it any more: its subscriber was told of it, it was not needed, or it came too late"
+    return (
+        "nothing is known of it any more: its subscriber was told of it, or it was not needed, or did not come in time"
+    )
 
 
 _LAST: Final = {
     WindowKind.ABSENCE: "it is the last message of its key: silence counts from it on",
-    WindowKind.CHANGED: "it is the last message of its key: the value of the next one is compared with that of this one",
+    WindowKind.CHANGED: "it is the last message of its key: the value of the next one is compared with its own",
     WindowKind.THROTTLE: "its subscriber was told of it, and of none that came since",
 }

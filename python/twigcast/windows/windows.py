@@ -19,6 +19,7 @@ from twigcast.publication import microseconds
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.windows.declarations import Window, read_window
 from twigcast.windows.documents import DigestEntry, absence_document, digest_document
+from twigcast.windows.explaining import explain_event
 from twigcast.windows.expressions import MessageValues, WindowTable
 from twigcast.windows.results import change_params, changed_result, values_of_change
 from twigcast.windows.states import (
@@ -36,6 +37,7 @@ from twigcast.windows.states import (
 from twigcast.windows.status import status_text
 
 if TYPE_CHECKING:
+    from twigcast.explanation import Explanation
     from twigcast.subscriptions import SubscriptionSet
 
 FORMAT: Final = 1
@@ -294,6 +296,40 @@ class Windows:
             payload = payload if result is None else result
         ids = _ids(output)
         return WindowDelivery(place[0], output.action, payload, rewritten, place[1], ids, old, new, output.at)
+
+    def explain(
+        self, message: MessageLike, key: str, *, message_id: str = "", published: datetime | None = None
+    ) -> Explanation:
+        """Returns why a subscription would be told of a message that came now, or not; nothing is remembered of it.
+
+        The explanation is that of :meth:`SubscriptionSet.explain`. Its ``details`` have a member ``window``, if the
+        subscription has one: what that holds (``holds``), whether its subscriber would be told (``delivers``), and why
+        (``reason``).
+
+        Args:
+            message: The message.
+            key: The subscription.
+            message_id: What the explanation calls it.
+            published: When it came; ``None`` for the present.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+            RejectedMessage: It is malformed, or over a limit.
+            UndecidedSubscription: The query could not be decided on the message within the limits.
+        """
+        explanation = self._subscriptions.explain(message, key, published=published)
+        registered = self._windows.get(key)
+        if registered is None:
+            return explanation
+        xml = as_bytes(message, self._subscriptions.limits.message_bytes_max)
+        values = self._windows.values(xml)
+        arrived = microseconds(published) / 1_000_000
+        is_first = explanation.matches
+        window_key, event, trouble = values.event(registered, message_id, arrived, is_first=is_first)
+        state = None if window_key is None else self._states.get((key, window_key))
+        # What is due before the message is told before it.
+        before = due(registered.window, state, arrived).state
+        return explanation.with_window(explain_event(registered.window, window_key, before, event, trouble))
 
     # State ------------------------------------------------------------------------------------------------------------
 
