@@ -48,12 +48,12 @@ def test_a_trial_shows_what_the_library_tells(kind: str) -> None:
             told += windows.deliver(one.xml, message_id=str(one.seq), published=came).deliveries
         told += windows.due()
         assert shown.times == len(told)
-        assert [[seq for seq, _ in one.messages] for one in shown.told] == [
+        assert [[seq for seq, _ in one.messages] for one in shown.deliveries] == [
             list(map(int, one.stands_for[:20])) for one in told[:-101:-1]
         ]
         last = {int(one.stands_for[-1]) for one in told if one.action is Action.DELIVER}
         assert kind == "sequence" or shown.delivered == last
-        assert shown.late == windows.late
+        assert shown.overdue == windows.late
         assert all(shown.explanations[seq].delivers == (seq in shown.delivered) for seq in shown.explanations)
 
 
@@ -63,7 +63,7 @@ def test_a_trial_ends_where_that_of_a_query_ends(monkeypatch: pytest.MonkeyPatch
     work = tried(history(1, "digest"), messages)
     assert (len(work.result.tried), work.result.left) == (3, len(messages) - 3)
     assert [one.message.seq for one in work.result.tried] == [3, 2, 1]
-    assert not work.windows().told, "what is due by now depends on messages that were not tried"
+    assert not work.windows().deliveries, "what is due by now depends on messages that were not tried"
 
 
 def test_what_the_broker_has_written_is_no_message() -> None:

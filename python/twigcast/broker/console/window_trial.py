@@ -49,13 +49,14 @@ class TriedDelivery:
 class WindowTrial:
     """The results of a window on several messages."""
 
-    told: Sequence[TriedDelivery]
+    deliveries: Sequence[TriedDelivery]
     """The last times that the subscriber would have been told, the latest first."""
     times: int
     """How often it would have been told."""
     matching: int
     """How often without a window."""
-    late: int
+    overdue: int
+    """How many messages would have come too late to count."""
     holds: Mapping[str, str]
     """What would be known now, in words, by the value of ``by``."""
     explanations: Mapping[int, WindowExplanation]
