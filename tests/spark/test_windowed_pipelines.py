@@ -25,10 +25,19 @@ from twigcast import SubscriptionSet, Windows
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError, RefusedSubscriptions, SubscriptionFileError, UnknownKey
 from twigcast.limits import Limits
-from twigcast.spark import LifecycleSettings, LivingPopulation, Stream, WindowSettings, run_pipeline
+from twigcast.spark import (
+    DeltaTables,
+    LifecycleSettings,
+    LivingPopulation,
+    Stream,
+    WindowSettings,
+    living,
+    run_pipeline,
+)
 from twigcast.spark.followed_settings import checked_settings
 from twigcast.spark.matching import BatchMatcher, MessageColumns
 from twigcast.spark.population import PopulationInput
+from twigcast.spark.schemas import AnswerColumns
 from twigcast.spark.shipped_windows import ShippedWindows, windowed
 from twigcast.spark.window_rows import EventPacker, WindowedSubscription, WindowGroup, WindowTables, play
 from twigcast.spark.windowed_rows import AnswerPacker, WindowedAnswer
@@ -209,16 +218,27 @@ def test_what_is_not_possible_is_refused_before_anything_runs(tmp_path: Path) ->
         checked_settings(file, cycles, None, None)
     with pytest.raises(PipelineError, match="let the query make the element"):
         checked_settings(file, None, None, Envelope("e"))
-    with LivingPopulation(tmp_path / "living") as living, pytest.raises(PipelineError, match="as a file or a set"):
-        checked_settings(living, None, windows, None)
+    with LivingPopulation(tmp_path / "living") as population, pytest.raises(PipelineError, match="as a file or a set"):
+        checked_settings(population, None, windows, None)
     with pytest.raises(UnknownKey):
         checked_settings(SubscriptionSet(), None, WindowSettings(when={"s": {"digest": "1 h"}}), None)
     with pytest.raises(ValueError, match="not both"):
         WindowSettings(published="at", time="/m/@at")
     with pytest.raises(SubscriptionFileError, match="begin a pipeline with windows"):
         PopulationInput(file).load()
+    assert PopulationInput(file, without_windows=True).load().passed_over == 1
+    (row,) = living._file_records(str(file))
+    assert "a population that lives have no windows" in str(row["error"])
     file.write_text(json.dumps({"key": "s", "query": "//m[. = 'when']", "params": {"x": "when"}}))
     assert checked_settings(file, cycles, None, None) is cycles
+
+
+def test_tables_of_deliveries_have_the_columns_of_windows() -> None:
+    sink = DeltaTables(database="lake").with_columns(AnswerColumns(has_windows=True))
+    assert sink._kind_columns()["deliveries"] == (
+        "message_id string, key string, payload string, `action` string, `window_key` string, `at` timestamp, "
+        "`stands_for` array<string>, `old` string, `new` string"
+    )
 
 
 @pytest.mark.parametrize("when", [{"digest": "1 s", "by": "/m["}, {"digests": "1 h"}, "hourly"])
