@@ -53,7 +53,7 @@ def window_lines(window: Part) -> Iterator[str]:
     """Yields what the window of the subscription makes of the message."""
     key = f", by {window['key'][:_KEY_CHARACTERS_MAX]!r}" if window["key"] else ""
     yield f"{_INDENT}told when {json.dumps(window['when'], ensure_ascii=False)}{key}"
-    yield f"{_INDENT * 2}before it: {window['holds'] or 'nothing is known'}"
+    yield f"{_INDENT * 2}{'now' if window['is_stored'] else 'before it'}: {window['holds'] or 'nothing is known'}"
     sign = {True: "+ ", False: "- ", None: ""}[window["delivers"]]
     yield f"{_INDENT * 2}{sign}{window['reason']}"
     if window["trouble"] is not None and window["trouble"] != window["reason"]:

@@ -26,13 +26,15 @@ class WindowExplanation:
     key: str | None
     """The value of ``by``; ``None`` if it could not be decided."""
     holds: str | None
-    """What is known for this value before the message, in words; ``None`` if nothing is."""
+    """What is known for this value, in words: before the message, or now, if that is stored; ``None`` if nothing is."""
     delivers: bool | None
     """Whether its subscriber is told of the message; ``None`` of a stored one, where that was decided when it came."""
     reason: str
     """Why, in a sentence."""
     trouble: str | None = None
     """What could not be read of the message."""
+    is_stored: bool = False
+    """Whether the message has come before."""
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the explanation as plain values."""
@@ -43,6 +45,7 @@ class WindowExplanation:
             "delivers": self.delivers,
             "reason": self.reason,
             "trouble": self.trouble,
+            "is_stored": self.is_stored,
         }
 
 
@@ -78,12 +81,12 @@ def explain_stored_event(
     window: Window, key: str | None, state: WindowState | None, event: WindowEvent, trouble: str | None = None
 ) -> WindowExplanation:
     """Returns what a window knows of a message that came before: the arguments are those of :func:`explain_event`."""
-    holds = None if state is None else status_text(window, state)
+    holds, when = None if state is None else status_text(window, state), window.as_mapping()
     if key is None:
-        return WindowExplanation(window.as_mapping(), None, None, None, trouble or "it could not be decided", trouble)
+        return WindowExplanation(when, None, None, None, trouble or "it could not be decided", trouble, is_stored=True)
     if not event.is_first and not event.is_second:
-        return WindowExplanation(window.as_mapping(), key, holds, False, NOT_CONCERNED, trouble)
-    return WindowExplanation(window.as_mapping(), key, holds, None, _remembered(window, state, event), trouble)
+        return WindowExplanation(when, key, holds, False, NOT_CONCERNED, trouble, is_stored=True)
+    return WindowExplanation(when, key, holds, None, _remembered(window, state, event), trouble, is_stored=True)
 
 
 def _ids(handles: tuple[Handle, ...]) -> str:

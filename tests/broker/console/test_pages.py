@@ -12,6 +12,7 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import Person
 from twigcast.broker.model import NewSubscription, SubscriptionState
+from twigcast.windows.declarations import read_window
 
 ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
 CALM = b"<alert><area>inland</area><severity>low</severity></alert>"
@@ -344,6 +345,15 @@ def test_the_workbench_shows_what_a_window_would_have_delivered(party: Party) ->
     assert "would not have been told, and 4 times" in digest.words
     assert "4 collected since" in digest.words
     assert party.person.get(f"/console/subscriptions/new?query={quote(query)}&when={quote(when)}").status == 200
+
+
+def test_the_page_of_a_message_says_what_the_window_of_a_subscription_knows_of_it(party: Party) -> None:
+    window = read_window({"at_least": 2, "within": "10 min"})
+    party.broker.subscribe("high", "//gauge[@level > 4]", tenant_id=party.tenant_id, window=window)
+    (seq,) = party.publish(b"<gauge level='5'/>")
+    page = party.person.get(f"/console/messages/one?seq={seq}&key=high")
+    assert "now: 1 of 2 since" in page.words
+    assert "it counts, and its subscriber has not been told of it" in page.words
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -25,6 +25,7 @@ from twigcast.errors import (
     UnsupportedQuery,
     caret,
 )
+from twigcast.explanation import Explanation
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
@@ -235,8 +236,16 @@ class MessageReport:
     """Why a part is missing."""
 
 
-def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> MessageReport:
-    """Returns everything about a query and one message; raises QueryError, or RejectedMessage."""
+def account(
+    query_input: QueryInput,
+    message: StoredMessage,
+    limits: Limits,
+    completed: Callable[[Explanation], Explanation] | None = None,
+) -> MessageReport:
+    """Returns everything about a query and one message; raises QueryError, or RejectedMessage.
+
+    `completed` adds to the explanation what is known of the subscription that has the query.
+    """
     engine = trial_engine(query_input, limits)
     xml, text = message.with_ids, as_text(message.xml)
     try:
@@ -248,6 +257,7 @@ def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> 
             limits=_bounded(limits),
             params=query_input.params,
         )
+        outcome = outcome if completed is None else completed(outcome)
         nodes = nodes_of_stored(engine.nodes(xml, "q"), message)
         result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:

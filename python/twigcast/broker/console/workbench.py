@@ -25,8 +25,10 @@ from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import find, query_input_in, query_input_of
 from twigcast.broker.console.window_trial import WindowTrial, WindowTrialRun
 from twigcast.broker.errors import Invalid
-from twigcast.broker.model import StoredMessage
+from twigcast.broker.hub.window_explanations import with_window
+from twigcast.broker.model import StoredMessage, StoredSubscription
 from twigcast.errors import TwigcastError, WindowError
+from twigcast.explanation import Explanation
 from twigcast.registration import Subscription
 from twigcast.windows.declarations import Window, window_of_text, window_text
 from twigcast.windows.results import query_params, without_change_params
@@ -179,12 +181,26 @@ async def _requested_message(request: PageRequest, form: FormFields, trial: Quer
     return next(iter([*matching, *(one.message for one in trial.tried)]), None)
 
 
-def _show(query_input: QueryInput, message: StoredMessage, request: PageRequest) -> WorkbenchMessage:
-    reported = account(query_input, message, request.context.settings.engine_limits)
+def _show(
+    query_input: QueryInput,
+    message: StoredMessage,
+    request: PageRequest,
+    subscription: StoredSubscription | None = None,
+) -> WorkbenchMessage:
+    limits = request.context.settings.engine_limits
+
+    def completed(explanation: Explanation) -> Explanation:
+        if subscription is None:
+            return explanation
+        return with_window(explanation, subscription, message, request.store, limits)
+
+    reported = account(query_input, message, limits, completed)
     result = None if reported.result is None else lay_out(reported.result.decode("utf-8", "replace"))
     return WorkbenchMessage(message, reported, lay_out(reported.text, reported.nodes), result)
 
 
-async def account_of(request: PageRequest, query_input: QueryInput, message: StoredMessage) -> WorkbenchMessage:
-    """Returns the result of a query on one message."""
-    return await request.ask(_show, query_input, message, request)
+async def account_of(
+    request: PageRequest, subscription: StoredSubscription, message: StoredMessage
+) -> WorkbenchMessage:
+    """Returns the result of a subscription on one message, with what its window knows of that."""
+    return await request.ask(_show, query_input_of(subscription), message, request, subscription)
