@@ -19,11 +19,11 @@ from twigcast.spark.lifecycles import FixedPopulation, PopulationOfBatch, relati
 from twigcast.spark.matching import BatchMatcher, MessageColumns
 from twigcast.spark.related_rows import RelatedAnswer
 from twigcast.spark.schemas import AnswerColumns
-from twigcast.spark.session import changed_settings
+from twigcast.spark.session import changed_settings, is_connected
 from twigcast.spark.shipped_windows import Clock, load_windows
 from twigcast.spark.snapshots import Snapshot, load_session
 from twigcast.spark.sources.source import Batches, check_message_columns
-from twigcast.spark.state import STATE_SETTINGS, check_protobuf, watermark_of
+from twigcast.spark.state import PARTITIONS, STATE_SETTINGS, check_protobuf, watermark_of
 from twigcast.spark.window_rows import WindowedSubscription
 from twigcast.spark.window_settings import WindowSettings
 from twigcast.spark.windowed_rows import WINDOWED_ANSWERS, WindowedAnswer, answer_packer
@@ -85,7 +85,12 @@ def followed_settings(spark: SparkSession, settings: FollowedSettings | None) ->
     """Sets what a stream with state needs; afterwards the session has its own settings again."""
     if isinstance(settings, WindowSettings):
         check_protobuf()
-        with changed_settings(spark, STATE_SETTINGS):
+        changed = dict(STATE_SETTINGS)
+        if not is_connected(spark):
+            # Each partition has a store of its own in each micro-batch: more of them than cores only cost time.
+            cores = spark.sparkContext.defaultParallelism
+            changed[PARTITIONS] = str(min(cores, int(spark.conf.get(PARTITIONS) or cores)))
+        with changed_settings(spark, changed):
             yield
         return
     with state_settings(spark, settings):
@@ -211,11 +216,8 @@ def _begun(spark: SparkSession, checkpoint: str) -> str | None:
     assert java is not None, "a stream runs where its session is"
     folder = java.org.apache.hadoop.fs.Path(checkpoint)
     system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
-    # Before the first micro-batch has been planned, nothing is known, and nothing can be lost.
-    if not any(_files(system, java.org.apache.hadoop.fs.Path(folder, "offsets"))):
-        return None
-    state = java.org.apache.hadoop.fs.Path(folder, "state/0/_metadata")
-    for path in _files(system, state):
+    described = list(_files(system, java.org.apache.hadoop.fs.Path(folder, "state/0/_metadata")))
+    for path in described:
         reader = java.java.util.Scanner(system.open(path), "UTF-8").useDelimiter("\\A")
         text = reader.next() if reader.hasNext() else ""
         reader.close()
@@ -223,7 +225,8 @@ def _begun(spark: SparkSession, checkpoint: str) -> str | None:
             # The names of tables stand in a text of JSON within JSON.
             if f'"{table}\\"' in text:
                 return table
-    return ""
+    # Until the first micro-batch is done nothing is known, and nothing can be lost; it may have been killed.
+    return "" if not described and any(_files(system, java.org.apache.hadoop.fs.Path(folder, "commits"))) else None
 
 
 def _files(system: Any, folder: Any) -> Iterator[Any]:
