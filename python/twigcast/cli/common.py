@@ -386,6 +386,8 @@ _IN_PYTHON: Final = [
     (re.compile(r'namespaces=\{"([^"]*)": "([^"]*)"\}'), r"-n \1=\2"),
     (re.compile(r'as in params=\{("[^"]*": "\.\.\.")\}'), r'in a file of subscriptions (-s), as in "params": {\1}'),
     (re.compile(r"limits=Limits\((\w+)=\.\.\.\)"), r"--limit \1=NUMBER"),
+    (re.compile(r"windows=WindowSettings\(\)"), r"--windows"),
+    (re.compile(r"lifecycle=LifecycleSettings\(\.\.\.\)"), r"--profile PROFILE"),
     (re.compile(r"""\b(dialect|numbers)=(["'])([\w:]+)\2"""), r"--\1 \3"),
     (re.compile(r'(--dtd FILE|--entities html), \w+=(?:FILE|"html")'), r"\1"),
     (
