@@ -92,6 +92,16 @@ def all_forms(data: bytes, bytes_max: int = Limits().message_bytes_max) -> tuple
     return xml, _without(xml, start, end), xml[start:end].strip() or None
 
 
+def both_forms(
+    data: bytes, bytes_max: int = Limits().message_bytes_max, types: DocumentTypes = _NO_TYPES
+) -> tuple[bytes, bytes]:
+    """Returns a message as :func:`to_utf8` and as :func:`without_doctype` do, with one expansion."""
+    xml, start, end = _converted(data, bytes_max, types)
+    if start < end:
+        return xml, _without(xml, start, end)
+    return xml, xml if expands(data, types) else data
+
+
 def _without(data: bytes, start: int, end: int) -> bytes:
     # Copied once: a copy of a large message is one long call.
     return b"".join((memoryview(data)[:start], memoryview(data)[end:]))
