@@ -47,7 +47,7 @@ pub struct Matcher {
     scanner: Scanner,
     /// The last message.
     pub(super) document: Document,
-    /// What its DOCTYPE has made of it.
+    /// The last message as it was scanned.
     pub(super) scanned: ScannedMessage,
     /// `None` while it is borrowed.
     decoder: Option<Box<Decoder>>,
