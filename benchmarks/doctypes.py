@@ -155,7 +155,8 @@ def measure(kind: str) -> Row:
     unit, *timings = side_by_side(ROUNDS, lambda: parse_with_expat([pair.plain]), *works)
     # A small difference of two times: the middle ones would hold what else the machine did in one of them.
     costs = [timing.best / unit.best for timing in timings]
-    above = dict(zip(tasks, (declared - plain for declared, plain in zip(costs[::2], costs[1::2], strict=True)), strict=True))
+    pairs = zip(costs[::2], costs[1::2], strict=True)
+    above = {name: declared - plain for name, (declared, plain) in zip(tasks, pairs, strict=True)}
     return {
         "kind": kind,
         "MB": len(pair.declared) / 1e6,
