@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
+from twigcast.broker.console.region_maps import RegionMapView, region_maps
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.stored_positions import explain_stored, nodes_of_stored
 from twigcast.errors import (
@@ -217,6 +218,8 @@ class MessageReport:
     """The lines of the explanation."""
     trouble: str | None = None
     """Why a part is missing."""
+    maps: Sequence[RegionMapView] = ()
+    """The regions of the query, and the places of the message."""
 
 
 def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> MessageReport:
@@ -238,7 +241,12 @@ def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> 
         return MessageReport(False, text, (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else text
     return MessageReport(
-        outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
+        outcome.matches,
+        text,
+        nodes if outcome.matches else (),
+        result,
+        _explanation_lines(lines(outcome.details)),
+        maps=region_maps(outcome.details),
     )
 
 
