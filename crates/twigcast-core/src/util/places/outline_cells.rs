@@ -3,7 +3,7 @@
 use super::bounds::{Bounds, Coordinate};
 use super::outline_boxes::{INEXACT, OutlineBox};
 
-/// Cells across, and upwards. `benchmarks/places.py` was slower with 8 and with 32.
+/// Cells across, and upwards. With the regions of `benchmarks/places.py`, 8 and 32 took a little longer.
 const CELLS: usize = 16;
 /// What is nearer an edge than that, in degrees, is in no cell beside it.
 const RIM: f64 = 3.0 * INEXACT;
