@@ -73,9 +73,9 @@ impl OutlineCells {
     }
 
     fn count(&self, sums: &Sums, bounds: &OutlineBox) -> u16 {
-        // From 0, so that numbers are cut off downwards. A box that ends where a cell does meets the next one as well.
-        let first = |cells: f64| cells.clamp(0.0, CELLS as f64) as u8 as usize;
-        let end = |cells: f64| (cells + 1.0).clamp(0.0, CELLS as f64) as u8 as usize;
+        // Numbers are cut off towards 0, below which no cells are. A box that ends where a cell does meets the next one as well.
+        let first = |cells: f64| (cells as i32).clamp(0, CELLS as i32) as usize;
+        let end = |cells: f64| ((cells + 1.0) as i32).clamp(0, CELLS as i32) as usize;
         let (west, east) = (f64::from(bounds.west) - self.west, f64::from(bounds.east) - self.west);
         let (south, north) = (f64::from(bounds.south) - self.south, f64::from(bounds.north) - self.south);
         let (left, right) = (first(west * self.across), end(east * self.across));
