@@ -193,7 +193,9 @@ _NOTES = {
     "doctypes": (
         "A hundred subscriptions; messages of some 5 to 15 MB, with a reference, default or list of tokens every 70 "
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
-        "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster. "
+        "what the DOCTYPE costs `match` more than that; `deliver_above_E` and `rewrite_above_E`: what it costs "
+        "`deliver`, of whole messages and of results, with all payloads read; `batch_above_E`: what it costs "
+        "`match_batch(deliver=True)` of results. E is expat's time for the plain message, which it reads faster. "
         "Of each, the quickest of fifteen rounds in turn counts, since a difference of two times is looked for."
     ),
     "spark": (
