@@ -213,6 +213,21 @@ CONSTRUCTS: dict[str, Make] = {
             f"count(c union v) {operator(r)} {r.randrange(4)}",
         )
     ),
+    "lists of nodes": lambda r: r.choice(
+        (
+            f"count(* except (c, v)) {operator(r)} {r.randrange(3)}",
+            f"exists((c, d/c) intersect .//c[. = {word(r)}])",
+            f"exists((c, v) except ({r.choice(('c[1]', 'v'))}, d))",
+            f"count((c, d) | (v, d)) {operator(r)} {r.randrange(5)}",
+            f"(c, ../a/d)/{r.choice(('..', 'c', 'text()'))} = {word(r)}",
+            f"exists((c, d/c, ../a/c)[. = {word(r)}])",
+            f"{r.choice(('exists', 'empty', 'not', 'boolean'))}((x, c[. = {word(r)}], v[. = {number(r)}]))",
+            f"{r.choice(('some', 'every'))} $x in (c, d/c, @t) satisfies $x = {word(r)}",
+            f"distinct-values((c, .//c)) = {word(r)}",
+            f"count((c, v, @n)) {operator(r)} {r.randrange(5)}",
+            f"sum((v, @n)) {operator(r)} {number(r)}",
+        )
+    ),
     "places": lambda r: (
         f"{r.choice(('c[1]', 'v[last()]', 'd[1]/c'))} {r.choice(('<<', '>>', 'is'))} "
         f"{r.choice(('v[1]', 'c[last()]', '*[2]'))}"
@@ -266,6 +281,8 @@ WHOLE: dict[str, Make] = {
             f"string-join(//a/@t, '|') = {word(r)} || '|' || {word(r)}",
             f"count(//a/(c | d/c)) {operator(r)} {r.randrange(5)}",
             f"exists(//a/(* except v)[. = {word(r)}])",
+            f"(//a/d, //a)/c = {word(r)}",
+            f"count((//c, //v) except //a/c) {operator(r)} {r.randrange(5)}",
             f"(//c)[1] {r.choice(('<<', '>>', 'is'))} (//a/*)[1]",
         )
     ),

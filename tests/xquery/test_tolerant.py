@@ -56,6 +56,8 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
     if operator.isalpha():
         return f"{nodes} {operator} {chance.choice(['1', '2.5', '0'])}"
     date = "xs:date('2024-05-01')"
+    kind, inside = chance.choice(["double", "decimal", "integer"]), chance.choice([nodes, "(b, @n)"])
+    cast = chance.choice([f"b/xs:{kind}(@n)", f"v/xs:{kind}(@m)", f"({inside}) ! xs:{kind}(.)"])
     return chance.choice(
         [
             f"{nodes} {operator} {chance.choice(['1', '2.5', '0', '(1, 2)', '1 to 3'])}",
@@ -64,6 +66,10 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
             f"{nodes} {chance.choice(['=', '!='])} {chance.choice(NODES)}",
             f"xs:date(@n) {operator} {date}",
             f"xs:double(@n) {operator} 1",
+            f"{cast} {operator} {chance.choice(['1', '0', '2.5'])}",
+            f"{chance.choice(['min', 'max', 'avg', 'sum', 'count'])}({cast}) {operator} {chance.choice(['1', '0'])}",
+            f"(some $x in {cast} satisfies $x {operator} 1)",
+            f"exists({cast})",
             f"exists(xs:date(@n)) {chance.choice(['=', '!='])} exists(xs:integer(@m))",
             f"year-from-date(xs:date(@n)) {operator} 2024",
             f"{nodes} {operator} {date}",

@@ -36,7 +36,7 @@ impl<'a> Parser<'a, '_> {
             let message = format!("{}() has no argument here; write {usage}", self.text_of(name));
             return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[usage]));
         }
-        let argument = self.expression()?;
+        let argument = self.argument(function)?;
         self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
         self.close(TokenKind::CloseParen, open)?;
         self.height += 2;
@@ -79,6 +79,7 @@ impl<'a> Parser<'a, '_> {
         let start = self.token.start;
         let nodes = match self.operands(0)? {
             Side::One(nodes) => nodes,
+            Side::Several(members) if self.are_nodes(&members) => Expr::Union(members),
             Side::Several(values) => return self.quantified_values(is_every, name, values, start),
         };
         self.require_node_set(&nodes, start, "what a quantified variable goes through")?;
@@ -116,10 +117,7 @@ impl<'a> Parser<'a, '_> {
     fn quantified_values(&mut self, is_every: bool, name: &'a str, values: Vec<Expr>, start: usize) -> Parsed<Expr> {
         let is_value = |value: &Expr| !value.operands().any(|_| true) && !matches!(value, Expr::Path(_));
         if !values.iter().all(is_value) {
-            let message =
-                "a quantified variable goes through a path, or through a list of values; write a | b for the nodes \
-                           of both"
-                    .into();
+            let message = "a quantified variable goes through paths, or through a list of texts and numbers".into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
         let continues = self.token.kind == TokenKind::Comma;
@@ -197,9 +195,14 @@ impl<'a> Parser<'a, '_> {
         if let Some(list) = self.list_of_name()? {
             return Ok(list);
         }
-        if self.token.kind != TokenKind::OpenParen || !self.is_list() {
+        if self.token.kind != TokenKind::OpenParen || !self.is_list() || self.list_goes_on() {
             return Ok(Side::One(self.unary()?));
         }
+        self.list_in_parentheses().map(Side::Several)
+    }
+
+    /// Parses a list in parentheses.
+    pub(super) fn list_in_parentheses(&mut self) -> Parsed<Vec<Expr>> {
         let open = self.token.start;
         let (mut list, mut height) = (Vec::new(), 0);
         loop {
@@ -217,11 +220,33 @@ impl<'a> Parser<'a, '_> {
         }
         self.close(TokenKind::CloseParen, open)?;
         self.height = height;
-        Ok(Side::Several(list))
+        Ok(list)
+    }
+
+    /// Returns whether what follows the parenthesis at the current token takes the nodes of a list: a step, a predicate, or
+    /// another set of nodes.
+    fn list_goes_on(&self) -> bool {
+        let (mut lexer, mut depth) = (self.lexer, 1_usize);
+        while depth > 0 {
+            match lexer.next().kind {
+                TokenKind::OpenParen | TokenKind::OpenBracket | TokenKind::OpenBrace => depth += 1,
+                TokenKind::CloseParen | TokenKind::CloseBracket | TokenKind::CloseBrace => depth -= 1,
+                TokenKind::End | TokenKind::UnclosedLiteral | TokenKind::UnclosedComment => return false,
+                _ => {}
+            }
+        }
+        let next = lexer.next();
+        match next.kind {
+            TokenKind::Slash | TokenKind::DoubleSlash | TokenKind::OpenBracket | TokenKind::Pipe => true,
+            TokenKind::Name => {
+                matches!(&self.lexer.text[next.start..next.end], "union" | "intersect" | "except")
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether the parenthesis at the current token holds a comma or a range, outside other brackets.
-    fn is_list(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         let (mut lexer, mut depth) = (self.lexer, 1_usize);
         let (mut previous, mut is_condition, mut count) = ("", false, 0);
         loop {
@@ -308,11 +333,8 @@ impl<'a> Parser<'a, '_> {
     pub(super) fn single(&self, operand: Side, start: usize) -> Parsed<Expr> {
         match operand {
             Side::One(expr) => Ok(expr),
-            Side::Several(_) => {
-                let message = "a list can only be compared: a = ('x', 'y'), position() = 1 to 5; write a | b for the \
-                               nodes of both"
-                    .into();
-                Err(self.error(start, QueryErrorKind::Unsupported, message, &[]))
+            Side::Several(list) => {
+                Err(self.error(start, QueryErrorKind::Unsupported, self.instead_of_list(&list), &[]))
             }
         }
     }
