@@ -64,6 +64,8 @@ ADVICE = [
     ("//a, //b", "//a | //b", "//a | //b"),
     ("//a[for $x in b return $x]", "a[. = b]", "//a[b[. = 'x']]"),
     ("//a[any $x in b satisfies $x > 1]", "some $x in a satisfies", "//a[some $x in b satisfies $x > 1]"),
+    ("//a[some $x in b satisfies contains($x/c, d)]", "must begin each path at $x", "//a[b[contains(c, 'd')]]"),
+    ("//a[every $x in b satisfies $x/c = d]", "must begin each path at $x", None),
     ("//a[starts-with(b, ('x', 'y'))]", "some $x in", "//a[some $x in ('x', 'y') satisfies starts-with(b, $x)]"),
     ("//a[(b, c)[1] = 'x']", "if (exists(a))", "//a[if (exists(b)) then b = 'x' else c = 'x']"),
     ("//a[string-join((b, c), '-') = 'x']", "a | b", "//a[string-join(b | c, '-') = 'x']"),

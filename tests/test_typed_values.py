@@ -183,10 +183,10 @@ def test_what_is_not_meant_so_is_warned_of_with_its_place(query: str, column: in
         "for $m in //m return <x>{ for $f in $m/f return <f>{ $f/@n }</f> }</x>",
         "for $m in //m for $n in $m/f/@n return <x>{ $n }</x>",
         "//a[@x > 1e308 or @x < 1e-300 or @x = 0e-400]",
-        "//a[@t >= 2024 - 01 - 31]",
-        "//a[@t = '2024-01-31' or @n = 2024-1]",
+        "//a[@k = 'x'][@t >= 2024 - 01 - 31]",
+        "//a[@k = 'x'][@t = '2024-01-31' or @n = 2024-1]",
         "//a[lower-case(@k) = 'straße' or upper-case(@k) = 'STRASSE 5']",
-        "//a[matches(., 'x') = true()]",
+        "//a[@k = 'x'][matches(., 'x') = true()]",
         "//a[@x = 'true']",
     ],
 )

@@ -110,6 +110,23 @@ def condition_on(variable: str, r: Random) -> str:
     )
 
 
+def conjunction(r: Random) -> str:
+    return r.choice(("and", "or"))
+
+
+def quantifier(r: Random) -> str:
+    return r.choice(("some", "every"))
+
+
+def on_both(r: Random, depth: int = 0) -> str:
+    """A condition on two variables, each part on one of them."""
+    if depth < 2 and r.random() < 0.6:
+        both = f"{on_both(r, depth + 1)} {conjunction(r)} {on_both(r, depth + 1)}"
+        return r.choice((f"({both})", f"({both})", f"not({both})"))
+    variable = r.choice(("$x", "$y"))
+    return r.choice((f"{variable} = {word(r)}", f"exists({variable}/@t)", condition_on(variable, r), "exists(@t)"))
+
+
 def on_itself(r: Random) -> str:
     """A condition on the context node alone, which is a text."""
     return r.choice(
@@ -211,6 +228,28 @@ CONSTRUCTS: dict[str, Make] = {
             f"exists(c[. = {word(r)}] intersect *[{r.randrange(1, 3)}])",
             f"(* except v) = {word(r)}",
             f"count(c union v) {operator(r)} {r.randrange(4)}",
+        )
+    ),
+    "several variables": lambda r: (
+        f"{quantifier(r)} $x in {r.choice(('../a', '../a[v]', '.', 'd'))}, "
+        f"$y in {r.choice(('$x/c', '$x/v', '../a', 'c'))} satisfies {on_both(r)}"
+    ),
+    "nodes around": lambda r: (
+        f"{quantifier(r)} $x in {r.choice(('c', 'v', '(c, v)', '../a/c'))} satisfies "
+        + r.choice(
+            (
+                f"$x = {word(r)} {conjunction(r)} @t",
+                f"not(d) {conjunction(r)} $x = {word(r)}",
+                r.choice(("d", "empty(d)", "not(@t)")),
+            )
+        )
+    ),
+    "joined nodes": lambda r: r.choice(
+        (
+            f"some $x in c satisfies $x {r.choice(('=', '!='))} {r.choice(('../a/c', 'd/c', '@t'))}",
+            f"some $x in ../a, $y in v satisfies $x/v {r.choice(('=', '!='))} $y",
+            f"some $x in ../a, $y in $x/c satisfies $y = d/c {conjunction(r)} $x/@t = {word(r)}",
+            f"some $x in c, $y in d satisfies not($x != {word(r)}) {conjunction(r)} $x = $y/c",
         )
     ),
     "lists of nodes": lambda r: r.choice(

@@ -119,7 +119,7 @@ fn of_types(name: &str) -> Option<&'static str> {
         "time" | "TIME" => "write xs:time(a)",
         "datetime" | "timestamp" | "TIMESTAMP" | "to_timestamp" => "write xs:dateTime(a)",
         "duration" | "interval" => "write xs:dayTimeDuration(a) or xs:yearMonthDuration(a)",
-        "gYear" | "xs:gYear" => "write year-from-date(xs:date(a)), or @year = 2026 where there is only a year",
+        "gYear" => "write year-from-date(xs:date(a)), or @year = 2026 where there is only a year",
         "xs:int"
         | "xs:long"
         | "xs:short"

@@ -51,6 +51,7 @@ mod pattern_shape;
 mod places;
 pub(crate) mod plain;
 pub mod position;
+mod quantified;
 mod refusals;
 mod results;
 mod sequences;

@@ -195,9 +195,6 @@ impl Parser<'_, '_> {
             (TokenKind::Name, TokenKind::At | TokenKind::Name) if before == "not" => {
                 "write not(...) around what does not hold".into()
             }
-            (TokenKind::Name, TokenKind::Name) if matches!(before, "some" | "every" | "for" | "let") => {
-                format!("a variable has a dollar sign: {before} ${text}")
-            }
             (TokenKind::Name, TokenKind::Literal) if matches!(before, "DATE" | "date" | "TIMESTAMP" | "timestamp") => {
                 "write xs:date('2026-11-30') or xs:dateTime('2026-11-30T12:00:00Z')".into()
             }
@@ -210,6 +207,9 @@ impl Parser<'_, '_> {
             }
             (TokenKind::Name, TokenKind::Name) if before == "for" && matches!(text, "tumbling" | "sliding") => {
                 "windows are not supported; use dialect=\"xquery\"".into()
+            }
+            (TokenKind::Name, TokenKind::Name) if matches!(before, "some" | "every" | "for" | "let") => {
+                format!("a variable has a dollar sign: {before} ${text}")
             }
             (TokenKind::Name, TokenKind::Name) if self.begins_like_sql() => {
                 "queries are no SQL; write a path with a predicate, as in //alert[event = 'Flood']".into()

@@ -170,11 +170,13 @@ impl<'a> Parser<'a, '_> {
     /// Returns what to write instead of a list where there cannot be one.
     pub(super) fn instead_of_list(&self, list: &[Expr]) -> String {
         let hint = if self.are_nodes(list) {
-            "write a | b for the nodes of both, in the order of the message"
+            "; write a | b for the nodes of both, in the order of the message"
+        } else if list.iter().any(|value| matches!(value, Expr::Literal(_))) {
+            "; where a function takes one text, write some $x in ('x', 'y') satisfies contains(a, $x)"
         } else {
-            "where a function takes one text, write some $x in ('x', 'y') satisfies contains(a, $x)"
+            ""
         };
-        format!("a list can only be compared: a = ('x', 'y'), position() = 1 to 5; {hint}")
+        format!("a list can only be compared: a = ('x', 'y'), position() = 1 to 5{hint}")
     }
 
     // Maps and steps ---------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use super::ast::{CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::functions::ExprType;
 use super::lexer::{Token, TokenKind};
-use super::matching::{existence_of, itself, size};
+use super::matching::{existence_of, size};
 use super::operators::{Operator, Side, Substitution, combine};
 use super::parser::{Parsed, Parser};
 use super::pattern::Pattern;
+use super::quantified::Quantifier;
 use crate::error::QueryErrorKind;
 use crate::util::number;
 
@@ -22,7 +23,7 @@ const RANGE_MAX: usize = 1_000;
 /// The most parts of expressions that writing out the lists of a query may make.
 const WRITTEN_OUT_MAX: usize = 50_000;
 /// The number of the first variable of a quantified expression. The query's own variables have smaller numbers.
-const QUANTIFIED_FIRST: u32 = 1 << 31;
+pub(super) const QUANTIFIED_FIRST: usize = 1 << 31;
 
 impl<'a> Parser<'a, '_> {
     /// Parses `exists(nodes)` or `empty(nodes)`.
@@ -84,7 +85,7 @@ impl<'a> Parser<'a, '_> {
         };
         self.require_node_set(&nodes, start, "what a quantified variable goes through")?;
         let nodes_height = self.height;
-        let id = VariableId::new(QUANTIFIED_FIRST as usize + self.variables.len());
+        let id = VariableId::new(QUANTIFIED_FIRST + self.variables.len());
         self.variables.push((name, id));
         let continues = self.token.kind == TokenKind::Comma;
         if continues {
@@ -96,21 +97,31 @@ impl<'a> Parser<'a, '_> {
         let condition = if continues { self.quantified(is_every)? } else { self.expression()? };
         self.variables.pop();
         self.leave();
-        let Some(condition) = at_itself(condition, id) else {
-            let message = format!(
-                "the condition of ${name} must begin each path at ${name}, outside predicates; write the path with a \
-                 predicate, as in a[b = c], or use dialect=\"xquery\""
-            );
-            return Err(self.error(condition_start, QueryErrorKind::Unsupported, message, &[]));
-        };
-        self.height = self.height.max(nodes_height) + 4;
         let is_number = condition.static_type(&self.variable_types) == ExprType::Number;
         let condition = if is_number { call(Function::Boolean, condition) } else { condition };
-        Ok(if is_every {
-            call(Function::Not, self.exist(filtered(nodes, call(Function::Not, condition))))
-        } else {
-            self.exist(filtered(nodes, condition))
-        })
+        let own = self.quantifier(id, &|quantifier| quantifier.of_own(is_every, &nodes, &condition));
+        let found = match own {
+            Some(own) => own,
+            None => {
+                self.write_out(size(&nodes).saturating_mul(size(&condition)), start)?;
+                let apart = self.quantifier(id, &|quantifier| quantifier.of(is_every, &nodes, condition.clone()));
+                apart.ok_or_else(|| {
+                    let message = format!(
+                        "the condition of ${name} must begin each path at ${name}, outside predicates, but for parts that \
+                         `and` and `or` join and for comparisons in `some`; write the path with a predicate, as in a[b = c], \
+                         or use dialect=\"xquery\""
+                    );
+                    self.error(condition_start, QueryErrorKind::Unsupported, message, &[])
+                })?
+            }
+        };
+        self.height = self.height.max(nodes_height) + 8;
+        Ok(found)
+    }
+
+    fn quantifier(&self, variable: VariableId, found: &dyn Fn(&Quantifier<'_>) -> Option<Expr>) -> Option<Expr> {
+        let exist = |nodes| self.exist(nodes);
+        found(&Quantifier { variable, types: &self.variable_types, exist: &exist })
     }
 
     /// Parses the condition of a variable that goes through values, once for each of them.
@@ -325,8 +336,11 @@ impl<'a> Parser<'a, '_> {
         if self.written_out <= WRITTEN_OUT_MAX {
             return Ok(());
         }
-        let message = "the lists and conditions of the query are too long, written out; make it several subscriptions";
-        Err(self.error(offset, QueryErrorKind::Unsupported, message.into(), &[]))
+        let message = format!(
+            "the lists and conditions of the query are too long, written out ({WRITTEN_OUT_MAX} parts at most; a value of a list \
+             is about three); make it several subscriptions"
+        );
+        Err(self.error(offset, QueryErrorKind::Unsupported, message, &[]))
     }
 
     /// Returns the expression of an operand that cannot be a list.
@@ -429,60 +443,4 @@ pub(super) fn filtered(nodes: Expr, condition: Expr) -> Expr {
             Expr::Path(Path { start, steps: Vec::new() })
         }
     }
-}
-
-/// Returns a condition on a variable's node as one on the context node. `None` if it asks for another context node, or
-/// for the variable where there is another one.
-fn at_itself(expr: Expr, variable: VariableId) -> Option<Expr> {
-    let each = |operand| at_itself(operand, variable);
-    let all = |operands: Vec<Expr>| operands.into_iter().map(each).collect::<Option<Vec<_>>>();
-    let boxed = |operand: Box<Expr>| at_itself(*operand, variable).map(Box::new);
-    Some(match expr {
-        Expr::Or(operands) => Expr::Or(all(operands)?),
-        Expr::And(operands) => Expr::And(all(operands)?),
-        Expr::Union(operands) => Expr::Union(all(operands)?),
-        Expr::Call { function, arguments } if !function.facts().reads_context(arguments.len()) => {
-            Expr::Call { function, arguments: all(arguments)? }
-        }
-        Expr::Call { .. } => return None,
-        Expr::Compare { op, left, right } => Expr::Compare { op, left: boxed(left)?, right: boxed(right)? },
-        Expr::Arithmetic { op, left, right } => Expr::Arithmetic { op, left: boxed(left)?, right: boxed(right)? },
-        Expr::Negate(operand) => Expr::Negate(boxed(operand)?),
-        Expr::Map { nodes, value } if !mentions(&value, variable) => Expr::Map { nodes: boxed(nodes)?, value },
-        Expr::Map { .. } => return None,
-        Expr::Number(_)
-        | Expr::Literal(_)
-        | Expr::Pattern(_)
-        | Expr::Selection(_)
-        | Expr::Region(_)
-        | Expr::Typed(_) => expr,
-        Expr::Path(Path { start, mut steps }) => {
-            if steps.iter().flat_map(|step| &step.predicates).any(|predicate| mentions(predicate, variable)) {
-                return None;
-            }
-            let start = match start {
-                PathStart::Variable(id) if id == variable => {
-                    if steps.is_empty() {
-                        steps.push(itself());
-                    }
-                    PathStart::Context
-                }
-                PathStart::Context => return None,
-                PathStart::Filter { primary, predicates } => {
-                    if predicates.iter().any(|predicate| mentions(predicate, variable)) {
-                        return None;
-                    }
-                    PathStart::Filter { primary: boxed(primary)?, predicates }
-                }
-                other => other,
-            };
-            Expr::Path(Path { start, steps })
-        }
-    })
-}
-
-/// Returns whether an expression names a variable.
-fn mentions(expr: &Expr, variable: VariableId) -> bool {
-    let is_start = matches!(expr, Expr::Path(Path { start: PathStart::Variable(id), .. }) if *id == variable);
-    is_start || expr.operands().chain(expr.predicates()).any(|part| mentions(part, variable))
 }
