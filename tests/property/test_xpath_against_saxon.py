@@ -118,13 +118,16 @@ def quantifier(r: Random) -> str:
     return r.choice(("some", "every"))
 
 
-def on_both(r: Random, depth: int = 0) -> str:
-    """A condition on two variables, each part on one of them."""
-    if depth < 2 and r.random() < 0.6:
-        both = f"{on_both(r, depth + 1)} {conjunction(r)} {on_both(r, depth + 1)}"
-        return r.choice((f"({both})", f"({both})", f"not({both})"))
+def on_one(r: Random) -> str:
     variable = r.choice(("$x", "$y"))
-    return r.choice((f"{variable} = {word(r)}", f"exists({variable}/@t)", condition_on(variable, r), "exists(@t)"))
+    part = r.choice((f"{variable} = {word(r)}", f"exists({variable}/@t)", condition_on(variable, r), "exists(@t)"))
+    return r.choice((f"({part})", f"not({part})"))
+
+
+def on_both(r: Random) -> str:
+    """A condition on two variables, each part on one of them."""
+    one, other = on_one(r), on_one(r)
+    return r.choice((one, f"{one} {conjunction(r)} {other}", f"({one} or {other}) and {on_one(r)}"))
 
 
 def on_itself(r: Random) -> str:

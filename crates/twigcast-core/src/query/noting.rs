@@ -97,7 +97,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Notes that a text whose letters are of one case is asked for one with letters of the other.
+    /// Notes a text in letters of one case that is compared with one in the other.
     pub(super) fn note_case(&self, left: &Expr, right: &Expr, offset: usize) {
         let (Expr::Call { function, .. }, Expr::Literal(text)) = (match (left, right) {
             (Expr::Literal(_), call) => (call, left),

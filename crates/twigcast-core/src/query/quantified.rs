@@ -7,7 +7,9 @@ use super::ast::{Expr, Function, Path, PathStart, VariableId};
 use super::functions::ExprType;
 use super::matching::itself;
 use super::operators::{Operator, combine};
-use super::xpath31::{QUANTIFIED_FIRST, filtered};
+
+/// The number of the first variable of a quantified expression. The query's own variables have smaller numbers.
+pub(super) const QUANTIFIED_FIRST: usize = 1 << 31;
 
 /// A variable that goes through the nodes of a path.
 pub(super) struct Quantifier<'q> {
@@ -184,4 +186,20 @@ fn at_itself(expr: Expr, variable: VariableId) -> Option<Expr> {
 fn mentions(expr: &Expr, variable: VariableId) -> bool {
     let is_start = matches!(expr, Expr::Path(Path { start: PathStart::Variable(id), .. }) if *id == variable);
     is_start || expr.operands().chain(expr.predicates()).any(|part| mentions(part, variable))
+}
+
+/// Returns the nodes for which a condition holds.
+pub(super) fn filtered(nodes: Expr, condition: Expr) -> Expr {
+    match nodes {
+        Expr::Path(Path { start, mut steps }) if !steps.is_empty() => {
+            if let Some(last) = steps.last_mut() {
+                last.predicates.push(condition);
+            }
+            Expr::Path(Path { start, steps })
+        }
+        nodes => {
+            let start = PathStart::Filter { primary: Box::new(nodes), predicates: vec![condition] };
+            Expr::Path(Path { start, steps: Vec::new() })
+        }
+    }
 }

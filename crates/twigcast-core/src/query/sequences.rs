@@ -11,8 +11,8 @@ use super::operators::{NodeOrder, Operator, Side, combine};
 use super::options::Dialect;
 use super::parser::{Parsed, Parser};
 use super::position::{is_positional, uses_position};
+use super::quantified::filtered;
 use super::typed::TypedConstant;
-use super::xpath31::filtered;
 use crate::error::QueryErrorKind;
 
 impl<'a> Parser<'a, '_> {

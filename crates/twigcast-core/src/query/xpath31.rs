@@ -7,14 +7,14 @@
 
 use std::sync::Arc;
 
-use super::ast::{CompareOp, Expr, Function, Path, PathStart, VariableId};
+use super::ast::{CompareOp, Expr, Function, VariableId};
 use super::functions::ExprType;
 use super::lexer::{Token, TokenKind};
 use super::matching::{existence_of, size};
 use super::operators::{Operator, Side, Substitution, combine};
 use super::parser::{Parsed, Parser};
 use super::pattern::Pattern;
-use super::quantified::Quantifier;
+use super::quantified::{QUANTIFIED_FIRST, Quantifier};
 use crate::error::QueryErrorKind;
 use crate::util::number;
 
@@ -22,8 +22,6 @@ use crate::util::number;
 const RANGE_MAX: usize = 1_000;
 /// The most parts of expressions that writing out the lists of a query may make.
 const WRITTEN_OUT_MAX: usize = 50_000;
-/// The number of the first variable of a quantified expression. The query's own variables have smaller numbers.
-pub(super) const QUANTIFIED_FIRST: usize = 1 << 31;
 
 impl<'a> Parser<'a, '_> {
     /// Parses `exists(nodes)` or `empty(nodes)`.
@@ -427,20 +425,4 @@ impl Parser<'_, '_> {
 
 fn call(function: Function, argument: Expr) -> Expr {
     Expr::Call { function, arguments: vec![argument] }
-}
-
-/// Returns the nodes for which a condition holds.
-pub(super) fn filtered(nodes: Expr, condition: Expr) -> Expr {
-    match nodes {
-        Expr::Path(Path { start, mut steps }) if !steps.is_empty() => {
-            if let Some(last) = steps.last_mut() {
-                last.predicates.push(condition);
-            }
-            Expr::Path(Path { start, steps })
-        }
-        nodes => {
-            let start = PathStart::Filter { primary: Box::new(nodes), predicates: vec![condition] };
-            Expr::Path(Path { start, steps: Vec::new() })
-        }
-    }
 }
