@@ -84,8 +84,8 @@ test-fast: $(VENV)/.built $(VENV)/.dev-installed
 test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	@tests/services/kafka.sh
 	$(BIN)/python -m pytest --numprocesses auto -m '$(SLOW)' tests/property $(PYTEST_FLAGS)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m '($(SLOW)) and not alone' --ignore tests/property \
-		$(PYTEST_FLAGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup -m '($(SLOW)) and not alone' --ignore tests/property \
+		--durations 20 $(PYTEST_FLAGS)
 	$(BIN)/python -m pytest -m alone $(PYTEST_FLAGS)
 
 # Apart from the others, since a second Spark is fetched for it.

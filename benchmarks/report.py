@@ -131,8 +131,10 @@ _NOTES = {
     "places": (
         "Circles of 2 to 40 km and polygons of 6 to 40 corners around 300 towns; alerts with one to three polygons "
         "(`benchmarks/places.py`). `us`: processor microseconds per message, all in, one thread; `matches`: "
-        "subscriptions whose region meets the alert's. `shapely_us`: lxml parses, and an STRtree of shapely with "
-        "polygons finds the regions; to it, circles are polygons of 64 corners, so numbers of matches differ a little. "
+        "subscriptions whose region meets the alert's. Of `E`, `read_E` is what the alerts cost with one region that "
+        "is far away, and `reported_E` what they cost with as many matches that need no region. `shapely_us`: lxml "
+        "parses, and an STRtree of shapely with polygons finds the regions; to it, circles are polygons of 64 "
+        "corners, so numbers of matches differ a little. "
         "Target: 5 E for 100,000 regions."
     ),
     "transformation": (
@@ -191,7 +193,9 @@ _NOTES = {
     "doctypes": (
         "A hundred subscriptions; messages of some 5 to 15 MB, with a reference, default or list of tokens every 70 "
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
-        "what the DOCTYPE costs more than that. E is expat's time for the plain message, which it reads faster. "
+        "what the DOCTYPE costs `match` more than that; `deliver_above_E` and `rewrite_above_E`: what it costs "
+        "`deliver`, of whole messages and of results, with all payloads read; `batch_above_E`: what it costs "
+        "`match_batch(deliver=True)` of results. E is expat's time for the plain message, which it reads faster. "
         "Of each, the quickest of fifteen rounds in turn counts, since a difference of two times is looked for."
     ),
     "spark": (

@@ -823,3 +823,13 @@ def test_advice_is_in_terms_of_the_command_line(arguments: list[str], wanted: st
     ran = twigcast(*arguments, cwd=desk)
     assert wanted in ran.err
     assert unwanted not in ran.err
+
+
+@pytest.mark.parametrize("options", [["--when", '{"throttle": "1 h"}', "--time", "/a/@t"], ["--profile", "cap"]])
+def test_limits_count_for_all_that_reads_a_message(options: list[str], desk: Path) -> None:
+    depth = 3_000
+    (desk / "deep.xml").write_text(f"<a t='2026-11-30T02:00:00Z'>{'<b>' * depth}{'</b>' * depth}</a>")
+    ran = twigcast("deliver", "-q", "/a", *options, "--limit", "depth_max=4000", "-o", "-", "deep.xml", cwd=desk)
+    assert (ran.status, [row["message"] for row in ran.rows]) == (0, ["deep.xml"]), ran.err
+    ran = twigcast("deliver", "-q", "/a", *options, "-o", "-", "deep.xml", cwd=desk)
+    assert (ran.status, ran.out) == (3, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import warnings
 
@@ -12,6 +13,7 @@ from tests.seeds import printed_seed
 from twigcast import Deliveries, Delivery, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
+from twigcast.reading.conversion import to_document, to_utf8
 
 SEED = 20261128
 FEED = b"<f>" + b"".join(b"<i n='%d'><t>title %d</t></i>" % (n % 7, n) for n in range(2000)) + b"</f>"
@@ -196,7 +198,7 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(co
         for by_columns in chance.sample([False, True], 2):
             if by_columns:
                 rows = deliveries.arrow().to_pylist()
-                assert {row["key"]: row["payload"] or deliveries._message for row in rows} == reported
+                assert {row["key"]: row["payload"] or deliveries.message for row in rows} == reported
             else:
                 assert {delivery.key: delivery.payload for delivery in deliveries} == reported
 
@@ -217,3 +219,63 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(co
             check(deliveries, reported)
     for deliveries, reported in kept:
         check(deliveries, reported)
+
+
+SUBSET = """<!ENTITY e "<t>5 &amp; &o;</t>"><!ENTITY o 'more'><!ATTLIST i n CDATA '3' k NMTOKENS #IMPLIED>
+<!-- > ]]> -->"""
+PROLOGS = (
+    "",
+    "\ufeff",
+    "<?xml version='1.0'?>",
+    '\ufeff<?xml version="1.0"\r\n encoding = "UTF-8" standalone="no" ?>\n',
+    "<?xml version='1.1' encoding='us-ascii'?> <!-- <!DOCTYPE x> -->",
+    "<?xml version='1.0' encoding='ISO-8859-1'?>",
+)
+DOCTYPES = (
+    "",
+    "<!-- <!DOCTYPE f> -->",
+    "<!DOCTYPE f>\n",
+    "<!DOCTYPE f SYSTEM 'f.dtd' []> \t",
+    f"<!DOCTYPE f [{SUBSET}]>",
+    f"<!DOCTYPE f [{SUBSET}<!ATTLIST i x ID #IMPLIED>]>\r\n\n",
+    f"<!DOCTYPE f PUBLIC '-//W3C//DTD XHTML 1.0 Strict//EN' 'x' [{SUBSET}]>",
+)
+
+
+def message_with_doctype(chance: random.Random) -> bytes:
+    """A feed that its DOCTYPE changes, if it has one; it may be in ISO 8859-1."""
+    prolog, doctype = chance.choice(PROLOGS), chance.choice(DOCTYPES)
+    values = ["", " n='1'", " n='2'", " k=' a  b '", " k='a b' n='3'", " x='y'"]
+    texts = ["<t>5</t>", "<t/>", "6", *(["&e;", "<t>&o;</t>"] if "ENTITY" in doctype else [])]
+    texts += ["<t>\u00fc</t>"] * ("ascii" not in prolog)
+    items = (f"<i{chance.choice(values)}>{chance.choice(texts)}</i>" for _ in range(chance.randrange(6)))
+    encoding = "iso-8859-1" if "8859" in prolog else "utf-8"
+    return f"{prolog}{doctype}<f>{''.join(items)}</f>".encode(encoding)
+
+
+def test_what_a_doctype_changes_is_delivered_as_after_a_conversion() -> None:
+    """Also long after, when the memory of the message could have been used for others."""
+    chance = random.Random(printed_seed())
+    queries = {f"n {n}": f"for $i in //i where $i/@n = {n} return <r>{{ $i }}{{ $i/t }}</r>" for n in range(1, 4)}
+    queries |= {f"k {n}": f"//i[@n = {n}][t]" for n in range(1, 4)} | {"id": "id('y')", "ab": "//i[@k = 'a b']"}
+    # The first one is not decided together with others.
+    queries["sum"] = "for $f in /f return <s a='{ count($f//t) }'>{ string($f) }</s>"
+    for held in (queries, {key: query for key, query in queries.items() if not query.startswith("for")}):
+        subscriptions = SubscriptionSet(held)
+        messages = [message_with_doctype(chance) for _ in range(300)]
+        kept = [subscriptions.deliver(message) for message in messages]
+        batch = subscriptions.match_batch(messages, deliver=True, nodes=True)
+        for message, delivered, row in zip(messages, kept, batch.to_pylist(), strict=True):
+            has_doctype = b"<!DOCTYPE f" in message and b"<!-- <!DOCTYPE f" not in message
+            whole = to_document(message) if has_doctype else message
+            plain = to_utf8(message)
+            expected = [(one.key, one.payload if one.rewritten else whole) for one in subscriptions.deliver(plain)]
+            assert [(one.key, one.payload) for one in delivered] == expected, message
+            assert delivered.message == whole, message
+            assert [one["payload"] or whole for one in delivered.arrow().to_pylist()] == [one[1] for one in expected]
+            assert pickle.loads(pickle.dumps(delivered)) == delivered
+            counts = subscriptions.node_counts(plain)
+            assert subscriptions.node_counts(message) == counts
+            assert row["keys"] == [key for key, _ in expected]
+            assert [payload or whole for payload in row["payloads"] or []] == [payload for _, payload in expected]
+            assert row["nodes"] == [counts[key] for key in row["keys"] or []]

@@ -111,6 +111,20 @@ def test_queries_that_look_wrong_warn() -> None:
         SubscriptionSet().add("k", "false()")
 
 
+def test_a_constructor_warns_as_add_does() -> None:
+    with pytest.warns(QueryWarning) as found:
+        SubscriptionSet({"fine": "/a", "never": "false()", "all": "/*"})
+    assert [str(one.message) for one in found] == [
+        "never: no message can match this query",
+        "all: every message matches this query",
+    ]
+    assert {one.filename for one in found} == {__file__}
+    with pytest.warns(QueryWarning) as found:
+        SubscriptionSet((str(number), "false()") for number in range(5_000))
+    assert len(found) == 11
+    assert str(found[-1].message).startswith("4,990 more subscriptions look wrong")
+
+
 def test_queries_without_a_cover_warn_when_they_are_added() -> None:
     without = {"position": "//a[2]/b", "pair": "//a[b != c]", "absent": "//a[not(@k)][2]"}
     subs = SubscriptionSet()

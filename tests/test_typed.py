@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -10,6 +12,9 @@ from pathlib import Path
 import pytest
 
 import twigcast
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCUMENTED = re.compile(r"^\.\. auto(?:class|function|exception):: (twigcast\.[\w.]+)$", re.MULTILINE)
 
 PROGRAM = """
 import io
@@ -73,10 +78,36 @@ def checked(program: str, folder: Path, *options: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for programs, in which mypy remembers what it has found out about the package."""
+    return tmp_path_factory.mktemp("typed")
+
+
+def documented_names() -> dict[str, object]:
+    """What the reference documents, by full name."""
+    names = {name for page in DOCS.rglob("*.md") for name in DOCUMENTED.findall(page.read_text(encoding="utf-8"))}
+    found: dict[str, object] = {}
+    for name in sorted(names):
+        module, _, last = name.rpartition(".")
+        try:
+            found[name] = getattr(importlib.import_module(module), last)
+        except twigcast.errors.MissingDependency as missing:
+            pytest.skip(str(missing))
+    return found
+
+
+def public_members(kind: type) -> list[str]:
+    """The names of the methods, properties and fields that a class has from this package."""
+    own = [one for one in kind.__mro__ if one.__module__.startswith("twigcast")]
+    names = {name for one in own for name in [*vars(one), *getattr(one, "__annotations__", {})]}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
 @pytest.mark.slow
-def test_strict_programs_see_the_types_of_what_they_are_given(tmp_path: Path) -> None:
+def test_strict_programs_see_the_types_of_what_they_are_given(folder: Path) -> None:
     quiet = ("--follow-imports", "silent")
-    assert "Success: no issues found" in checked(PROGRAM, tmp_path, *quiet)
+    assert "Success: no issues found" in checked(PROGRAM, folder, *quiet)
     wrong = [
         "subs.match_batch(7)",
         "subs.match(7)",
@@ -85,12 +116,12 @@ def test_strict_programs_see_the_types_of_what_they_are_given(tmp_path: Path) ->
         "count = batch.column('keys')",
         "count = batch['keys'].flatten()[0].as_py()",
     ]
-    found = checked(PROGRAM + "\n".join(wrong), tmp_path, *quiet)
+    found = checked(PROGRAM + "\n".join(wrong), folder, *quiet)
     assert found.count("error: ") == len(wrong), found
 
 
 @pytest.mark.slow
-def test_nothing_that_is_returned_is_any(tmp_path: Path) -> None:
+def test_nothing_that_is_returned_is_any(folder: Path) -> None:
     names = [
         "subs",
         "report",
@@ -118,6 +149,32 @@ def test_nothing_that_is_returned_is_any(tmp_path: Path) -> None:
         "subs.deliver('').arrow().column('key').to_pylist()",
     ]
     program = PROGRAM + "\n".join(f"reveal_type({name})" for name in names)
-    revealed = re.findall(r'Revealed type is "(.*)"', checked(program, tmp_path, "--follow-imports", "silent"))
+    revealed = re.findall(r'Revealed type is "(.*)"', checked(program, folder, "--follow-imports", "silent"))
     assert len(revealed) == len(names)
     assert not [name for name, kind in zip(names, revealed, strict=True) if re.search(r"\bAny\b", kind)]
+
+
+@pytest.mark.slow
+def test_no_documented_name_is_any_but_in_json(folder: Path) -> None:
+    names = documented_names()
+    assert {"twigcast.SubscriptionSet", "twigcast.engine.arrow.keys_of_groups", "twigcast.spark.backtest"} <= set(names)
+    lines = [f"import {module}" for module in sorted({name.rpartition(".")[0] for name in names})]
+    asked = list[str]()
+    for number, (name, value) in enumerate(names.items()):
+        lines.append(f"reveal_type({name})")
+        asked.append(name)
+        if not inspect.isclass(value) or issubclass(value, dict):
+            continue  # the members of a dictionary are in its type
+        generic = "[int]" if getattr(value, "__parameters__", ()) else ""
+        lines.append(f"value_{number}: {name}{generic}")
+        for member in public_members(value):
+            lines.append(f"reveal_type(value_{number}.{member})")
+            asked.append(f"{name}.{member}")
+    found = checked("\n".join(lines), folder, "--follow-imports", "silent")
+    assert "Success: no issues found" in found, found
+    revealed = re.findall(r'Revealed type is "(.*)"', found)
+    assert len(revealed) == len(asked)
+    # Objects of JSON are `Any` by what they are; a coroutine says so of what nobody sends to it.
+    known = re.compile(r"\b(?:Mapping|dict)\[str, Any\]|\bCoroutine\[Any, Any, ")
+    kinds = {name: known.sub("", kind) for name, kind in zip(asked, revealed, strict=True)}
+    assert {name: kind for name, kind in kinds.items() if re.search(r"\bAny\b", kind)} == {}

@@ -697,6 +697,9 @@ class Results:
     def delivery_count(self) -> int:
         """How many deliveries there are."""
 
+    def document(self) -> bytes:
+        """Returns the message as those get it whose queries rewrite nothing: as it came, or without its DOCTYPE."""
+
     def keys(self) -> list[str]:
         """Returns the keys of the deliveries, in the order of the slots, as they were when the message was matched."""
 

@@ -290,7 +290,7 @@ class Deliveries(Sequence[Delivery]):
     buffer, in a small part of the time that an object for each takes.
 
     Args:
-        message: The message, which is the payload of queries that rewrite nothing.
+        message: The message, the payload of queries that rewrite nothing, or what makes it when it is looked at.
         results: The different payloads, and who gets which.
         undecided: Keys and reasons of the subscriptions that could not be decided on the message.
         envelope: What to put around payloads when deliveries are looked at.
@@ -300,7 +300,7 @@ class Deliveries(Sequence[Delivery]):
 
     def __init__(
         self,
-        message: bytes,
+        message: bytes | Callable[[], bytes],
         results: Results | ListedResults,
         undecided: Sequence[tuple[str, str]] = (),
         envelope: DeliveryEnvelope | None = None,
@@ -319,7 +319,7 @@ class Deliveries(Sequence[Delivery]):
 
     def _one(self, key: str, index: int | None) -> Delivery:
         rewritten = index is not None
-        delivery = _delivery((key, self._message if index is None else self._results[index], rewritten))
+        delivery = _delivery((key, self.message if index is None else self._results[index], rewritten))
         return delivery if self._envelope is None else self._envelope.around(delivery)
 
     @overload
@@ -345,7 +345,7 @@ class Deliveries(Sequence[Delivery]):
     def __reduce__(self) -> tuple[Any, ...]:
         results = ListedResults(self.keys, self.payload_indices, list(self.payloads))
         undecided = [(error.key, error.reason) for error in self.undecided]
-        return Deliveries, (self._message, results, undecided, self._envelope)
+        return Deliveries, (self.message, results, undecided, self._envelope)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deliveries | list) and list(self) == list(other)
@@ -368,6 +368,8 @@ class Deliveries(Sequence[Delivery]):
     @property
     def message(self) -> bytes:
         """The message as those get it whose queries rewrite nothing."""
+        if not isinstance(self._message, bytes):
+            self._message = self._message()
         return self._message
 
     @property

@@ -11,7 +11,7 @@
 ``params``       the values of ``$name`` in the query: an object in JSON, a map or a struct in Parquet; as text, a JSON
                  object
 ``when``         when the subscription is told, as :class:`twigcast.Windows` takes it: an object in JSON; only for
-                 ``twigcast deliver`` and for brokers
+                 ``twigcast deliver``, ``twigcast pipeline`` and brokers
 ===============  =====================================================================================
 
 - ``.csv`` and ``.tsv``: a header with these columns; commas, semicolons or tabs between them, or what a line ``sep=;``
@@ -219,8 +219,38 @@ def _warn_of_queries(name: str, rows: Sequence[SubscriptionFileRow], found: Sequ
             warnings.warn(f"{name}: {more}", QueryWarning, stacklevel=3)
 
 
-def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
+def says_when(path: str | os.PathLike[str]) -> bool:
+    """Returns whether any subscription in a file says when it is told.
+
+    Raises:
+        SubscriptionFileError: The file cannot be read at all.
+    """
+    name = os.fspath(path)
+    if not Path(name).is_file() or is_snapshot(name) or name.lower().endswith(".parquet"):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SubscriptionFileWarning)  # who loads the subscriptions is warned
+        return _may_say_when(name) and any(
+            isinstance(row, SubscriptionFileRow) and row.when is not None for row in read_subscriptions(name)
+        )
+
+
+def _may_say_when(name: str) -> bool:
+    """Returns whether the rows of a file are worth reading for that: most files do not have the word."""
+    try:
+        with _open_text(name) as file:
+            return any('"when"' in line for line in file)
+    except (OSError, ValueError):
+        return True  # reading the rows says what is wrong
+
+
+def find_subscription(path: str | os.PathLike[str], key: str, *, when: dict[str, object] | None = None) -> Subscription:
     """Returns the subscription with a key in a file, whatever is wrong with the others.
+
+    Args:
+        path: As for :func:`load_subscriptions`.
+        key: The key.
+        when: Receives, under the key, when it is told, if it says so.
 
     Raises:
         UnknownKey: The file has no such subscription.
@@ -233,6 +263,8 @@ def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
         return SubscriptionSet.load(name)[key]
     for row in read_subscriptions(name):
         if isinstance(row, SubscriptionFileRow) and row.subscription.key == key:
+            if when is not None and row.when is not None:
+                when[key] = row.when
             return row.subscription
     raise UnknownKey(key)
 

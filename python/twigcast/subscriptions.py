@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twigcast._core import ThrottledSubscription
 from twigcast.answers import Deliveries, Match, Node
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from twigcast.query_check import QueryReport
 
 
+_WARNINGS_MAX: Final = 10
+"""Warnings that a constructor gives one by one: where thousands of queries look wrong, nobody would read all."""
+
+
 class SubscriptionSet:
     """A set of subscriptions that messages are matched against, all at once.
 
@@ -75,6 +79,9 @@ class SubscriptionSet:
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
         ReadOptionError: There are no such entities.
         SourceError: The file of the DTD cannot be read.
+
+    Warns:
+        QueryWarning: A query can never match, always matches, or otherwise looks wrong.
 
     A set can be used from several threads, pickled, and used by a forked process. Questions are answered by the set as
     it was when they were asked; changes wait for other changes only.
@@ -103,7 +110,13 @@ class SubscriptionSet:
         self._dialect = dialect
         reading = _reading(entities, dtd, tolerant=tolerant)
         self._session = EngineSession.empty(limits or Limits(), reading=reading)
-        self.add_many(subscriptions).raise_if_refused()
+        report = self.add_many(subscriptions)
+        report.raise_if_refused()
+        for shown in report.warnings[:_WARNINGS_MAX]:
+            warnings.warn(f"{shown.key}: {shown.text}", QueryWarning, stacklevel=2)
+        if more := len(report.warnings[_WARNINGS_MAX:]):
+            others = f"{more:,} more subscriptions look wrong; the report of add_many() has the warnings of all"
+            warnings.warn(others, QueryWarning, stacklevel=2)
 
     # The population ---------------------------------------------------------------------------------------------------
 

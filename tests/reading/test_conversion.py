@@ -11,7 +11,7 @@ from lxml import etree
 
 from twigcast import SubscriptionSet
 from twigcast.engine.session import MessageBuffers
-from twigcast.errors import MalformedMessage, MessageLimitExceeded, NeedsConversion, SourceError
+from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError
 from twigcast.reading.conversion import recoded, to_document, to_utf8, without_doctype
 from twigcast.reading.document_types import DocumentTypes
 
@@ -328,17 +328,16 @@ CHANGED = [
 
 
 @pytest.mark.parametrize("message", CHANGED)
-def test_the_engine_expands_a_message_of_which_only_matches_are_asked(message: bytes) -> None:
-    """No other copy of the message is made then; where more is asked, its answer is about a converted message."""
+def test_the_engine_expands_a_message_itself(message: bytes) -> None:
+    """No other copy of the message is made; only nodes, which have positions, are those of a converted message."""
     subs = SubscriptionSet({"b": "//b", "cd": "//b[@c = 'd']", "never": "//e"})
     engine, plain = subs._session.engine, to_utf8(message)
     assert list(engine.answer(message).keys()) == list(subs.match(plain))
     buffers = MessageBuffers.of([message])
-    assert subs._session._ask_batch(buffers, False, False, 1, "keys", [0], False).needs_conversion == []
-    for more in ((True, False), (False, True)):
-        assert subs._session._ask_batch(buffers, *more, 1, "keys", [0], False).needs_conversion == [0]
-    with pytest.raises(NeedsConversion):
-        engine.node_counts(message)
+    for more in ((False, False), (True, False), (False, True), (True, True)):
+        assert subs._session._ask_batch(buffers, *more, 1, "keys", [0], False).needs_conversion == []
+    assert dict(engine.node_counts(message)) == subs.node_counts(plain)
+    assert engine.results(message).document() == to_document(message)
     match = subs.match(message)
     assert match.node_counts() == subs.match(plain).node_counts() == match.freeze().node_counts()
     assert [node.markup for node in match.nodes("b")] == [node.markup for node in subs.match(plain).nodes("b")]

@@ -241,7 +241,7 @@ def test_a_driver_killed_at_random_moments_loses_and_doubles_nothing(tmp_path: P
     feed, poll = Feed(tmp_path / "in"), Poll(tmp_path / "out" / "matches")
     feed.start()
     poll.start()
-    kills = int(os.environ.get("TWIGCAST_TEST_KILLS", "3"))
+    kills = int(os.environ.get("TWIGCAST_TEST_KILLS", "2"))
     for _ in range(kills):
         process = subprocess.Popen(
             [sys.executable, str(tmp_path / "stream.py"), str(tmp_path), "on"], start_new_session=True

@@ -1,6 +1,7 @@
 """A population that lives while Spark matches: each micro-batch has one version, in its commit and in its rows."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+KILLS = int(os.environ.get("TWIGCAST_TEST_KILLS", "2"))
 RUN_SECONDS = 240
 
 
@@ -145,7 +147,7 @@ def test_under_churn_and_kills_rows_are_those_of_the_version_they_name(spark: "S
     source = random.Random(seed)
     (tmp_path / "inbox").mkdir()
     deadline = time.monotonic() + RUN_SECONDS
-    for life in range(4):
+    for life in range(KILLS):
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(tmp_path), str(seed)],
             stdout=subprocess.PIPE,

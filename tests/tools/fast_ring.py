@@ -1,8 +1,10 @@
-"""The fast ring of tests: what belongs to it, and that each of its tests is fast.
+"""The rings of tests: what belongs to the fast one, that each of its tests is fast, and what runs side by side.
 
 ``make test-fast`` leaves out the tests that are marked ``slow``, ``spark``, ``services``, ``lab`` or ``sleep``. Those
 of the lab, of Spark and of services get their mark here, from what they use. With ``--seconds-max N`` a test fails that
 takes longer, its own fixtures included. Fixtures that several tests share are not counted: they are set up once.
+
+With ``--dist loadgroup`` the tests of a file run in one process, and all of Spark in one: a process has one session.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Marks a test by what it uses."""
     for mark in sorted(marks_of(item)):
         item.add_marker(mark)
+    of_spark = item.get_closest_marker("spark") is not None
+    item.add_marker(pytest.mark.xdist_group("spark" if of_spark else item.location[0]))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -296,8 +296,6 @@ impl BatchChunk {
         let run = match (options.nodes, rewrites) {
             (true, _) => engine.run_counting(matcher, source),
             (false, true) => engine.run_delivering(matcher, source),
-            // What is delivered whole, and what another processor reads, is the message after its conversion.
-            (false, false) if options.deliver || engine.has_external() => engine.run(matcher, source),
             (false, false) => engine.run_expanding(matcher, source),
         };
         if let Err(error) = run {

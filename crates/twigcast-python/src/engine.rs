@@ -231,12 +231,7 @@ impl Engine {
         py.detach(|| {
             let (answer, is_due) = this.get().with_matcher(|engine, matcher| {
                 matcher.published = published.map(Temporal::number_of_microseconds);
-                // Another processor reads the message as it is after its conversion.
-                if engine.has_external() {
-                    engine.run(matcher, xml)?;
-                } else {
-                    engine.run_expanding(matcher, xml)?;
-                }
+                engine.run_expanding(matcher, xml)?;
                 Ok((answer(&this, engine, matcher), engine.is_cover_choice_due()))
             })?;
             this.get().choose_covers(is_due);

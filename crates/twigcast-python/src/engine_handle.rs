@@ -185,11 +185,22 @@ impl Engine {
     }
 
     /// Takes a matcher back, for the next call.
-    pub fn give_back(&self, matcher: Matcher) {
+    pub fn give_back(&self, mut matcher: Matcher) {
+        matcher.release_message();
         let mut idle = self.idle();
         if idle.len() < IDLE_MATCHERS_MAX {
             idle.push(matcher);
         }
+    }
+
+    /// Lets the next matcher have the memory of an expanded message.
+    pub fn keep_memory(&self, expanded: String) {
+        let unneeded = match self.idle().last_mut() {
+            Some(matcher) => matcher.keep_memory(expanded),
+            None => expanded,
+        };
+        // To give memory back to the system takes long: nobody should wait for that.
+        drop(unneeded);
     }
 
     /// Runs `work` with the newest version of the population and a matcher of the calling thread's own.

@@ -56,6 +56,14 @@ struct ResultCache {
     memory: Vec<u8>,
 }
 
+impl Drop for Results {
+    fn drop(&mut self) {
+        if let Some(memory) = self.prepared.take_memory() {
+            self.engine.get().keep_memory(memory);
+        }
+    }
+}
+
 impl Results {
     pub fn new(source: Py<PyBytes>, prepared: Prepared, immediate: Bound<'_, PyList>, engine: Py<Engine>) -> Self {
         let Prepared { prepared, keys, table, undecided, external } = prepared;
@@ -106,6 +114,19 @@ impl Results {
     #[getter]
     fn delivery_count(&self) -> usize {
         self.prepared.len()
+    }
+
+    fn document<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let source = self.source.bind(py);
+        let Some(parts) = self.prepared.document(source.as_bytes()) else { return Ok(source.clone()) };
+        PyBytes::new_with(py, parts.iter().map(|part| part.len()).sum(), |mut document| {
+            for part in &parts {
+                let (start, rest) = document.split_at_mut(part.len());
+                start.copy_from_slice(part);
+                document = rest;
+            }
+            Ok(())
+        })
     }
 
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

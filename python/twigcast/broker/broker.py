@@ -185,6 +185,7 @@ class Broker:
         """Subscription of each queue that a replay fills."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._erased: set[int] = set()
+        self._reading_sources = asyncio.Lock()
         self._intakes: dict[tuple[int, str], Intake] = {}
         """Sources, by tenant and name, whose messages are not taken as usual."""
         self._lookups = SourceLookups(store, self.options.limits)
@@ -377,7 +378,9 @@ class Broker:
 
     async def sources_changed(self) -> None:
         """Reads the settings of sources that concern publishing, and their DTDs."""
-        self._intakes, self.source_schemas = await self._in_thread(self._read_sources)
+        # One reading after the other: the last one has seen all changes.
+        async with self._reading_sources:
+            self._intakes, self.source_schemas = await self._in_thread(self._read_sources)
 
     def _read_sources(self) -> tuple[dict[tuple[int, str], Intake], SourceSchemas]:
         sources = list(self.store.sources())

@@ -386,6 +386,8 @@ _IN_PYTHON: Final = [
     (re.compile(r'namespaces=\{"([^"]*)": "([^"]*)"\}'), r"-n \1=\2"),
     (re.compile(r'as in params=\{("[^"]*": "\.\.\.")\}'), r'in a file of subscriptions (-s), as in "params": {\1}'),
     (re.compile(r"limits=Limits\((\w+)=\.\.\.\)"), r"--limit \1=NUMBER"),
+    (re.compile(r"windows=WindowSettings\(\)"), r"--windows"),
+    (re.compile(r"lifecycle=LifecycleSettings\(\.\.\.\)"), r"--profile PROFILE"),
     (re.compile(r"""\b(dialect|numbers)=(["'])([\w:]+)\2"""), r"--\1 \3"),
     (re.compile(r'(--dtd FILE|--entities html), \w+=(?:FILE|"html")'), r"\1"),
     (
@@ -442,11 +444,11 @@ def parse_when(text: str | None) -> dict[str, object] | None:
         raise typer.BadParameter(str(error), param_hint="--when") from None
 
 
-def delivered_document(message: Message, options: ReadOptions, bytes_max: int) -> str:
-    """Returns a message as those get it whose queries rewrite nothing."""
-    return to_document(
-        message.xml if message.original is None else delivered(message.original, options, bytes_max)
-    ).decode()
+def delivered_document(message: Message, options: ReadOptions, bytes_max: int, whole: bytes | None = None) -> str:
+    """Returns a message as those get it whose queries rewrite nothing. ``whole``: as a set delivers it."""
+    if message.original is None:
+        return to_document(message.xml if whole is None else whole).decode()
+    return to_document(delivered(message.original, options, bytes_max)).decode()
 
 
 def running(report: QueryReport) -> Iterator[str]:

@@ -79,7 +79,8 @@ def deliver(
                 continue
             document = None
             if whole and wrapping is None:
-                document = common.delivered_document(message, inbox.options, population.limits.message_bytes_max)
+                bytes_max = population.limits.message_bytes_max
+                document = common.delivered_document(message, inbox.options, bytes_max, deliveries.message)
             enveloped = whole and wrapping is not None
             out.write("".join(_line(message.id, one, document, enveloped=enveloped) for one in deliveries))
             inbox.report_undecided(message.id, deliveries.undecided)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from twigcast.cli import common, lifecycles
+from twigcast.cli import common, lifecycles, windows
 from twigcast.cli.colours import painted_table
 
 _FeedOption = Annotated[
@@ -74,6 +74,7 @@ def pipeline(
     *,
     reading: common.ReadingFlags,
     lifecycle: lifecycles.ProfileFlags,
+    window: windows.PipelineWindowFlags,
     queries: common.QueryFlags,
     checkpoint: _CheckpointOption = None,
     interval: _IntervalOption = 1.0,
@@ -87,7 +88,8 @@ def pipeline(
     when they appear in the folder, for example written elsewhere and renamed. With --envelope each payload is put
     into an element of that name, with the message and the key in attributes, with --envelope-query the query too.
     With --profile each message is delivered once, and its updates and its end to those who got it, with the relation
-    in a column of deliveries/.
+    in a column of deliveries/. Subscriptions with a member "when" in their file, or --when for all, are told only then,
+    and columns of deliveries/ say of which messages.
 
     \b
     Examples:
@@ -95,6 +97,7 @@ def pipeline(
       twigcast pipeline --messages feed.zip --record item -s subscriptions.jsonl --output out
       twigcast pipeline --messages inbox/ -s subscriptions.jsonl --output out --stream
       twigcast pipeline --messages alerts/ -s subscriptions.jsonl --output out --stream --profile cap
+      twigcast pipeline --messages gauges/ -s gauges.jsonl --output out --time /gauge/@at
       twigcast pipeline --pack twigcast.tar.gz
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
@@ -112,6 +115,7 @@ def pipeline(
         stream=settings if stream else None,
         read=reading.options(queries.namespaces),
         lifecycle=following,
+        windows=window.settings(subscriptions),
         nodes=nodes,
         envelope=common.parse_envelope(envelope, queries.namespace, query=envelope_query),
         whole=whole,

@@ -13,16 +13,21 @@ import typer
 from twigcast.cli import common
 from twigcast.cli.option_groups import OptionGroup
 from twigcast.errors import QueryError, RejectedMessage, WindowError
+from twigcast.limits import Limits
+from twigcast.reading.messages import Message
+from twigcast.subscription_files import says_when
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
+    from twigcast.explanation import Explanation
     from twigcast.message_expressions import MessageExpressions
+    from twigcast.spark.window_settings import WindowSettings
     from twigcast.windows.windows import WindowDelivery, Windows
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFlags(OptionGroup):
-    """The options of windows."""
+class WhenFlags(OptionGroup):
+    """The options of when subscribers are told."""
 
     when: Annotated[
         str | None,
@@ -38,12 +43,51 @@ class WindowFlags(OptionGroup):
             "--time", metavar="XPATH", help="Where a message says when it came, for --when; by default that is now."
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineWindowFlags(WhenFlags):
+    """The options of windows on Spark."""
+
+    windows: Annotated[
+        bool,
+        typer.Option(
+            "--windows",
+            help="Look at when subscriptions are told also while none says it, as one of a stream may later.",
+        ),
+    ] = False
+
+    def settings(self, subscriptions: Path) -> WindowSettings | None:
+        """Returns what a pipeline on Spark is to do; ``None`` if only the file of subscriptions says that.
+
+        Raises:
+            typer.BadParameter: An option cannot be used.
+        """
+        usual = common.parse_when(self.when)
+        if self.time is not None and usual is None and not self.windows and not says_when(subscriptions):
+            raise typer.BadParameter("no subscription says when it is told", param_hint="--time")
+        if usual is None and self.time is None and not self.windows:
+            return None
+        from twigcast.spark import WindowSettings
+
+        return WindowSettings(usual=usual, time=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFlags(WhenFlags):
+    """The options of windows of a command that keeps what it knows in a file."""
+
     window_state: Annotated[
         Path | None,
         typer.Option(
             "--window-state", metavar="FILE", help="Go on from what is known in this file, and write it there."
         ),
     ] = None
+
+    @property
+    def is_used(self) -> bool:
+        """Returns whether any of the options was given."""
+        return any(one is not None for one in (self.when, self.time, self.window_state))
 
     def open(
         self, population: SubscriptionSet, when: Mapping[str, object], namespaces: Mapping[str, str], *, is_plain: bool
@@ -81,14 +125,14 @@ class WindowFlags(OptionGroup):
                     raise WindowError(f"{key}: {error.word}", error.reason) from None
         if self.window_state is not None and self.window_state.exists():
             windows.restore(self.window_state)
-        return WindowedRun(windows, self.window_state, self._clock(namespaces))
+        return WindowedRun(windows, self.window_state, self._clock(namespaces, population.limits))
 
-    def _clock(self, namespaces: Mapping[str, str]) -> MessageExpressions | None:
+    def _clock(self, namespaces: Mapping[str, str], limits: Limits) -> MessageExpressions | None:
         if self.time is None:
             return None
         from twigcast.message_expressions import MessageExpressions
 
-        clock = MessageExpressions()
+        clock = MessageExpressions(limits)
         try:
             clock.add_values("time", self.time, namespaces)
         except QueryError as error:
@@ -109,7 +153,7 @@ class WindowedRun:
         """Writes who is told of what."""
         for message in inbox:
             try:
-                published = self._time(message.id, message.xml)
+                published = self.time(message.id, message.xml)
                 answer = self.windows.deliver(message.xml, message_id=message.id, published=published)
             except RejectedMessage as error:
                 inbox.reject(message, error)
@@ -127,7 +171,32 @@ class WindowedRun:
         if self.windows.late:
             common.complain(f"came too late to count for a window: {self.windows.late:,}")
 
-    def _time(self, message_id: str, xml: bytes) -> datetime | None:
+    def explain(self, key: str, message: Message) -> Explanation:
+        """Returns why a subscriber is told of a message or not, after those before it.
+
+        Raises:
+            RejectedMessage: It is not well-formed, or over a limit.
+        """
+        published = self.time(message.id, message.xml)
+        explanation = self.windows.explain(message.xml, key, message_id=message.id, published=published)
+        self.windows.deliver(message.xml, message_id=message.id, published=published)
+        return explanation
+
+    def explain_all(self, keys: Iterable[str], message: Message) -> dict[str, dict[str, Any]]:
+        """Returns what windows make of a message, by key, of those subscriptions that have one.
+
+        Raises:
+            RejectedMessage: It is not well-formed, or over a limit.
+        """
+        published = self.time(message.id, message.xml)
+        windowed = [key for key in keys if self.windows.window(key) is not None]
+        made = {
+            key: self.windows.explain(message.xml, key, message_id=message.id, published=published) for key in windowed
+        }
+        self.windows.deliver(message.xml, message_id=message.id, published=published)
+        return {key: dict(one.details["window"]) for key, one in made.items()}
+
+    def time(self, message_id: str, xml: bytes) -> datetime | None:
         """Returns when a message came; ``None`` for now."""
         if self.clock is None:
             return None

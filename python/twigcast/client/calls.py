@@ -752,8 +752,8 @@ def _if_unchanged(request: ApiRequest[T], seen: Subscription | Source | LookupTa
     return replace(request, headers={**request.headers, "If-Match": seen.etag}, is_repeatable=False)
 
 
-def _as_dict(namespaces: Mapping[str, str] | None) -> dict[str, str] | None:
-    return None if namespaces is None else dict(namespaces)
+def _as_dict(values: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if values is None else dict(values)
 
 
 def _bulk(request: ApiRequest[T], *, is_repeatable: bool = True) -> ApiRequest[T]:

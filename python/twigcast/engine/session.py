@@ -33,7 +33,7 @@ from twigcast.forking import renew_in_children
 from twigcast.limits import Limits
 from twigcast.message_nodes import MessageNodes
 from twigcast.publication import microseconds
-from twigcast.reading.conversion import to_utf8, without_doctype
+from twigcast.reading.conversion import both_forms, to_utf8, without_doctype
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.preparation import delivered, prepared
 from twigcast.reading.repair_counts import RepairCounts
@@ -407,30 +407,34 @@ class EngineSession:
         source = as_bytes(message, self.limits.message_bytes_max)
         if envelope is None or envelope.query is None:
             around = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
-            answer = self._results(source, at)  # before the rest, since it says what is wrong with the message
-            return Deliveries(self._delivered(source), *answer, around)
+            return Deliveries(*self._results(source, at), around)
         # No other thread changes the population meanwhile, so these are the queries that matched.
         with self.changing:
-            results, undecided = self._results(source, at)
+            document, results, undecided = self._results(source, at)
             stored = {key: self.engine.query(key) for key in set(results.keys())}
         queries = {key: query.query for key, query in stored.items() if query is not None}
         around = DeliveryEnvelope(envelope, message_id, whole, queries)
-        return Deliveries(self._delivered(source), results, undecided, around)
+        return Deliveries(document, results, undecided, around)
 
-    def _delivered(self, source: bytes) -> bytes:
-        """Returns a message as those get it whose queries rewrite nothing."""
+    def _results(
+        self, source: bytes, published: int
+    ) -> tuple[bytes | Callable[[], bytes], Results | ListedResults, list[tuple[str, str]]]:
+        """Returns a message as it is delivered whole, its results, and keys and reasons of undecided subscriptions."""
         bytes_max = self.limits.message_bytes_max
+        xml = self.prepared(source)
+        document: bytes | Callable[[], bytes]
+        try:
+            results = self.engine.results(xml, published)
+            document = results.document
+        except NeedsConversion:
+            xml, document = both_forms(xml, bytes_max)
+            results = self.engine.results(xml, published)
         if self._prepares:
-            source = delivered(source, self.reading, bytes_max)
-        return without_doctype(source, bytes_max)
-
-    def _results(self, source: bytes, published: int) -> tuple[Results | ListedResults, list[tuple[str, str]]]:
-        """Returns the results of a message, and keys and reasons of undecided subscriptions."""
-        xml, results = self.ask(source, lambda xml: self.engine.results(xml, published))
+            document = without_doctype(delivered(source, self.reading, bytes_max), bytes_max)
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()
         if not results.external:
-            return results, results.undecided
+            return document, results, results.undecided
         payloads, undecided = [results[index] for index in range(len(results))], list(results.undecided)
         rows = dict(enumerate(zip(results.keys(), results.payload_indices(), strict=True)))
         for match, reply in replies(results.external, lambda _: xml, self._processor()):
@@ -442,7 +446,7 @@ class EngineSession:
                 rows[match.position] = match.key, len(payloads)
                 payloads.append(reply.result)
         keys, indices = [key for key, _ in rows.values()], [index for _, index in rows.values()]
-        return ListedResults(keys, indices, payloads), undecided
+        return document, ListedResults(keys, indices, payloads), undecided
 
     def _warn_of_unread(self) -> None:
         """Warns, once for each path, of values with exponents that comparisons have read as no number."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from heapq import nlargest
@@ -22,6 +22,7 @@ from twigcast.query_check import QueryReport
 from twigcast.reading.text import MessageLike
 from twigcast.registration import Dialect, Params, Subscription, require_str
 from twigcast.subscription_items import checked_dialect, checked_namespaces, checked_params
+from twigcast.windows.explaining import WindowExplanation
 
 _EXPLAINED_AT_ONCE: Final = 200
 """Subscriptions whose nearness is found in one call, between two moments at which progress is shown."""
@@ -85,11 +86,15 @@ class Explanation:
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
     - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`NodeLocation`)
     - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
+    - ``maps``: the regions that were asked for, each with its ``text``, and the ``places`` compared with it. These and
+      the ``region`` are drawings: ``lines`` of longitudes and latitudes, rings if ``is_area``
     - ``nearness``: how much of the condition holds, from 0 to 1
     - ``verdict``: ``text``, ``holds``, ``hints`` (see :class:`Hint`), ``kind``, and by kind: ``all`` and ``any`` have
       ``operands`` and ``not`` has an ``operand``, which are verdicts; ``comparison`` has ``operator``, ``left`` and
       ``right``, each with ``text``, ``kind``, ``count``, ``values`` and (where a path selects nothing) its ``path``;
       ``path`` has ``selected`` and ``steps``; ``value`` has a ``value``
+    - ``window``: of a subscription with a window, the members of
+      :class:`~twigcast.windows.explaining.WindowExplanation`
     - each step: ``text``, ``contexts`` (nodes that it starts from), ``candidates`` (nodes that pass its node test),
       ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``location`` of a node
       that leads on or comes nearest, with a verdict for each predicate
@@ -133,6 +138,10 @@ class Explanation:
             Hint(hint["kind"], hint["message"], NodeLocation(**hint["place"]) if hint["place"] else None)
             for hint in _hints(self.details["verdict"])
         ]
+
+    def with_window(self, window: WindowExplanation) -> Explanation:
+        """Returns the explanation with what the window of its subscription makes of the message."""
+        return replace(self, details={**self.details, "window": window.as_dict()})
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the explanation as plain values."""

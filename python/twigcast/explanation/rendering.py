@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 _INDENT: Final = "  "
 _SHOWN_MAX: Final = 5
 """Nodes that are listed."""
+
+_KEY_CHARACTERS_MAX: Final = 200
+"""Characters of a value of ``by`` that are shown."""
 
 _RESULT_CHARACTERS_MAX: Final = 2_000
 """Characters of a result that are shown."""
@@ -33,6 +37,8 @@ def lines(explanation: Part) -> Iterator[str]:
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
     yield from _running(explanation["running"])
+    if explanation.get("window") is not None:
+        yield from window_lines(explanation["window"])
 
 
 def _running(running: Part) -> Iterator[str]:
@@ -41,6 +47,17 @@ def _running(running: Part) -> Iterator[str]:
     yield f"{_INDENT}runs as {running['route']} ({running['cost']}){cover}"
     for warning in running["warnings"]:
         yield f"{_INDENT}warning: {warning}"
+
+
+def window_lines(window: Part) -> Iterator[str]:
+    """Yields what the window of the subscription makes of the message."""
+    key = f", by {window['key'][:_KEY_CHARACTERS_MAX]!r}" if window["key"] else ""
+    yield f"{_INDENT}told when {json.dumps(window['when'], ensure_ascii=False)}{key}"
+    yield f"{_INDENT * 2}{'now' if window['is_stored'] else 'before it'}: {window['holds'] or 'nothing is known'}"
+    sign = {True: "+ ", False: "- ", None: ""}[window["delivers"]]
+    yield f"{_INDENT * 2}{sign}{window['reason']}"
+    if window["trouble"] is not None and window["trouble"] != window["reason"]:
+        yield f"{_INDENT * 2}{window['trouble']}"
 
 
 def _shortened(result: str) -> str:

@@ -16,6 +16,7 @@ from twigcast.lifecycle.chains import Advance, Chain, Effect, Relation, advance,
 from twigcast.lifecycle.facts import MessageFacts, ProfileReader
 from twigcast.lifecycle.profiles import LifecycleProfile, read_profile
 from twigcast.lifecycle.records import chain_record, read_chain, write_state
+from twigcast.limits import Limits
 from twigcast.publication import microseconds
 from twigcast.reading.text import MessageLike, as_bytes
 
@@ -109,7 +110,8 @@ class Lifecycle:
         if retention_seconds <= 0 or chains_max < 1:
             raise ValueError("retention_seconds and chains_max must be greater than 0")
         self.profile = read_profile(profile)
-        self._reader = ProfileReader(self.profile)
+        self._limits = Limits()
+        self._reader = ProfileReader(self.profile, self._limits)
         self._follow = follow
         self._withdraw_expired = self.profile.withdraw_expired if withdraw_expired is None else withdraw_expired
         self._retention_seconds = retention_seconds
@@ -184,6 +186,10 @@ class Lifecycle:
         message_id: str,
         published: datetime | None,
     ) -> LifecycleAnswer:
+        if subscriptions.limits != self._limits:
+            # What the subscriptions may read is not too large for the profile.
+            self._limits = subscriptions.limits
+            self._reader = ProfileReader(self.profile, self._limits)
         facts, at = self._reader.read(xml), microseconds(published) / 1_000_000
         self._forget(at)
         numbers = dict.fromkeys(self._by_name[name] for name in names_of(facts) if name in self._by_name)

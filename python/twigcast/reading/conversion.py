@@ -92,6 +92,16 @@ def all_forms(data: bytes, bytes_max: int = Limits().message_bytes_max) -> tuple
     return xml, _without(xml, start, end), xml[start:end].strip() or None
 
 
+def both_forms(
+    data: bytes, bytes_max: int = Limits().message_bytes_max, types: DocumentTypes = _NO_TYPES
+) -> tuple[bytes, bytes]:
+    """Returns a message as :func:`to_utf8` and as :func:`without_doctype` do, with one expansion."""
+    xml, start, end = _converted(data, bytes_max, types)
+    if start < end:
+        return xml, _without(xml, start, end)
+    return xml, xml if expands(data, types) else data
+
+
 def _without(data: bytes, start: int, end: int) -> bytes:
     # Copied once: a copy of a large message is one long call.
     return b"".join((memoryview(data)[:start], memoryview(data)[end:]))
@@ -196,12 +206,13 @@ def _decoded(data: bytes, bytes_max: int | None = None) -> bytes:
         raise MalformedMessage(1, 1, "the message is UTF-32, which XML processors need not read; send UTF-8 or UTF-16")
     utf16 = _utf16_codec(data)
     if utf16:
-        data = data.removeprefix(codecs.BOM_UTF16_BE if utf16 == "utf-16be" else codecs.BOM_UTF16_LE)
-        beginning = data[: 2 * _DECLARATION_BYTES_MAX].decode(utf16, "replace").partition(">")[0]
+        mark = codecs.BOM_UTF16_BE if utf16 == "utf-16be" else codecs.BOM_UTF16_LE
+        start = len(mark) if data.startswith(mark) else 0
+        beginning = data[start : start + 2 * _DECLARATION_BYTES_MAX].decode(utf16, "replace").partition(">")[0]
         declared = _DECLARED_ENCODING.match(beginning)
         if declared and declared["name"].lower() not in {"utf-16", utf16, utf16.replace("16", "16-")}:
             raise _conflict(declared, "is UTF-16")
-        return _in_utf8(data, utf16, bytes_max)
+        return _in_utf8(data, utf16, bytes_max, start)
     marked = data.startswith(codecs.BOM_UTF8)
     head = data[len(codecs.BOM_UTF8) :] if marked else data
     declared = _DECLARED_ENCODING.match(_ascii_prefix(head))
@@ -267,14 +278,14 @@ def _declaration_error(declared: re.Match[str], reason: str) -> MalformedMessage
     return MalformedMessage(line, column, reason)
 
 
-def _in_utf8(data: bytes, codec: str, bytes_max: int | None = None) -> bytes:
-    """Returns a message in UTF-8, with spaces in place of the encoding that it declares.
+def _in_utf8(data: bytes, codec: str, bytes_max: int | None = None, start: int = 0) -> bytes:
+    """Returns a message that begins at ``start`` in UTF-8, with spaces in place of the encoding that it declares.
 
     Raises MalformedMessage at the first bytes that mean nothing in their encoding, and MessageLimitExceeded.
     """
     decoder = codecs.getincrementaldecoder(codec)()
     # It gives its bytes away as they are: the last copy of a large message would be one long call.
-    results, start, before = io.BytesIO(), 0, decoder.getstate()
+    results, before = io.BytesIO(), decoder.getstate()
     try:
         while start < len(data):
             text = decoder.decode(data[start : start + _SLICE], start + _SLICE >= len(data))

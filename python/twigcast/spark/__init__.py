@@ -12,6 +12,8 @@
 - ``lifecycles``: messages that update and cancel each other, with ``lifecycle_settings``; ``related_rows``,
   ``chain_tables``: what its tasks do, without Spark
 - ``windows``: when subscribers are told; ``window_rows``: what its tasks do; ``state``: the state of Spark's streams
+- ``following``: pipelines with life cycles, or with windows; ``followed_settings``, ``window_settings``: what they
+  follow; ``shipped_windows``: how windows reach the workers; ``windowed_rows``: what such tasks do, without Spark
 - ``living``, ``population_log``: a population that changes while streams run, and its versions
 - ``sharding``: a population that is too large for a worker, in shards
 - ``packing``: the archive that executors need
@@ -45,6 +47,7 @@ from twigcast.spark.snapshots import Snapshot, ship_snapshot
 from twigcast.spark.sql import register_match_function
 from twigcast.spark.streaming import Stream
 from twigcast.spark.summary import Summary
+from twigcast.spark.window_settings import WindowSettings
 from twigcast.spark.windows import window_messages
 
 __all__ = [
@@ -60,6 +63,7 @@ __all__ = [
     "Stream",
     "Summary",
     "TerminalReporter",
+    "WindowSettings",
     "backtest",
     "deliveries",
     "match_messages",

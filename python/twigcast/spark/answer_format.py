@@ -276,9 +276,9 @@ class FrameWriter:
             if path.exists():
                 return Snapshot(known["version"], str(path), known["subscriptions"], Limits(), 0, None, given.whole)
         population = PopulationInput(given.subscriptions, dialect=given.dialect, on_bad=given.on_bad)
-        subscriptions, refused = population.load()
+        loaded = population.load()
         folder.mkdir(exist_ok=True)
-        snapshot = save_snapshot(subscriptions, folder, len(refused), whole=given.whole)
+        snapshot = save_snapshot(loaded.subscriptions, folder, len(loaded.refused), whole=given.whole)
         saved = sorted(folder.glob("*.snapshot"), key=lambda path: path.stat().st_mtime_ns)
         for path in saved[:-_SNAPSHOTS_KEPT]:
             path.unlink()

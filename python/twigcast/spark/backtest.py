@@ -224,7 +224,7 @@ def backtest(
         def snapshot(one: Populations) -> Snapshot:
             if isinstance(one, Snapshot):
                 return one
-            population = PopulationInput(one, namespaces, dialect, limits, on_bad_subscription)
+            population = PopulationInput(one, namespaces, dialect, limits, on_bad_subscription, without_windows=True)
             return PopulationFeed(session, population, reporter).snapshot
 
         snapshots = [snapshot(one) for one in (subscriptions, against) if one is not None]

@@ -9,7 +9,7 @@ from pyspark.sql.functions import expr
 
 from twigcast.errors import SourceError
 from twigcast.spark.match import match_messages
-from twigcast.spark.schemas import KINDS
+from twigcast.spark.schemas import NO_COLUMNS, AnswerColumns
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.snapshots import Snapshot
 from twigcast.spark.sources.source import check_columns
@@ -29,12 +29,17 @@ _NUMBERS: Final = {
 KEPT: Final = ("message_id", "event_time", "bytes", "repairs")
 """The columns of messages that come out again."""
 
+# What is over by the time, or is told of several messages, has a row, and is no message.
+_NUMBERS_OF_STATEFUL: Final = {**_NUMBERS, "messages": "count(bytes)"}
 _NUMBERS_OF_RELATED: Final = {
-    **_NUMBERS,
-    # A matter that is over by the time has a row, and is no message.
-    "messages": "count(bytes)",
+    **_NUMBERS_OF_STATEFUL,
     "not_repeated": "count_if(effect in ('duplicate', 'superseded'))",
     "unidentified": "count_if(trouble is not null)",
+}
+_NUMBERS_OF_WINDOWED: Final = {
+    **_NUMBERS_OF_STATEFUL,
+    "overdue": "coalesce(sum(overdue), 0)",
+    "untimed": "coalesce(sum(untimed), 0)",
 }
 _ROWS: Final = {
     "matches": ["inline(matches)"],
@@ -57,7 +62,7 @@ def run_frame_job(
 
 
 def write_answers(
-    answers: DataFrame, snapshot: Snapshot, sink: FrameSink, origin: RowOrigin, *, are_related: bool = False
+    answers: DataFrame, snapshot: Snapshot, sink: FrameSink, origin: RowOrigin, *, columns: AnswerColumns = NO_COLUMNS
 ) -> TaskReport:
     """Writes answers to a sink, and returns the numbers.
 
@@ -66,10 +71,14 @@ def write_answers(
         snapshot: What the messages were matched with.
         sink: The sink.
         origin: The run and the micro-batch.
-        are_related: Whether life cycles were followed.
+        columns: What answers have besides, as with life cycles or windows.
     """
     origin = replace(origin, population_version=snapshot.population_version)
-    wanted = _NUMBERS_OF_RELATED if are_related else _NUMBERS
+    wanted = _NUMBERS
+    if columns.has_relations:
+        wanted = _NUMBERS_OF_RELATED
+    elif columns.has_windows:
+        wanted = _NUMBERS_OF_WINDOWED
     answers = answers.persist()
     try:
         numbers = Observation(OBSERVATION)
@@ -79,7 +88,7 @@ def write_answers(
         done = {name: int(numbers.get[name] or 0) for name in wanted}
         for kind in ("deliveries", "rejected", "matches"):
             if kind in sink.kinds() and (done[kind] or origin.may_be_there):
-                sink.write(kind, _rows(answers, kind, origin), origin)
+                sink.write(kind, _rows(answers, kind, origin, columns), origin)
     finally:
         answers.unpersist()
     return TaskReport(0, 0, **done)
@@ -102,13 +111,12 @@ def sized_messages(messages: DataFrame, sink: FrameSink, further: Sequence[str] 
     return read.selectExpr("*", "cast(coalesce(octet_length(xml), 0) as bigint) bytes", f"{repairs} repairs")
 
 
-def _rows(answers: DataFrame, kind: str, origin: RowOrigin) -> DataFrame:
+def _rows(answers: DataFrame, kind: str, origin: RowOrigin, further: AnswerColumns) -> DataFrame:
     """Returns the rows of one kind, with their origin."""
     rows = answers.where("rejected is not null") if kind == "rejected" else answers
     # What is over by the time happened now.
     rows = rows.selectExpr("message_id", "coalesce(event_time, current_timestamp()) event_time", *_ROWS[kind])
-    relations = ["relation"] if "relation" in rows.columns else []
-    columns = [*(f"`{name}`" for name in KINDS[kind].names), *relations]
+    columns = [f"`{name}`" for name in replace(further, has_versions=False).schema_of(kind).names]
     day = "to_date(to_utc_timestamp(event_time, current_timezone())) day"
     version = origin.population_version
     versions = [] if version is None else [f"cast({version} as bigint) population_version"]

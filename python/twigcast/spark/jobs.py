@@ -6,12 +6,13 @@ A task matches its messages, writes the answers to the sink, and reports what it
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +24,9 @@ from pyspark.sql import DataFrame
 from twigcast.errors import PipelineError
 from twigcast.spark.matching import BatchMatcher, repair_count
 from twigcast.spark.progress import Listener, Progress
-from twigcast.spark.related_rows import RelatedAnswer
+from twigcast.spark.schemas import AnswerColumns
 from twigcast.spark.session import JAVA_GONE
-from twigcast.spark.sinks.sink import AnswerWriter, Sink
+from twigcast.spark.sinks.sink import AnswerRows, AnswerWriter, Sink
 from twigcast.spark.snapshots import Snapshot, load_session
 from twigcast.spark.sources.plan import ReadPlan
 from twigcast.spark.sources.source import Batches
@@ -62,20 +63,33 @@ def run_job(
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
 
 
-def run_related_job(related: DataFrame, snapshot: Snapshot, sink: Sink, staging: Path) -> list[TaskReport]:
+class StatefulAnswer(AnswerRows, Protocol):
+    """Some messages of a stream or job that knows what came before, with the rows that a sink writes."""
+
+    def counts(self) -> dict[str, int]:
+        """Returns the numbers that are not those of rows, as a task reports them."""
+
+
+AnswersOf = Callable[[pa.Array], Iterable[StatefulAnswer]]
+"""Makes answers of what Spark has moved."""
+
+
+def run_related_job(
+    related: DataFrame, snapshot: Snapshot, sink: Sink, staging: Path, answers_of: AnswersOf, columns: AnswerColumns
+) -> list[TaskReport]:
     """Stages messages that have been related to earlier ones: what :func:`run_job` does with messages.
 
     Raises:
         PipelineError: Spark or a worker failed.
     """
-    open_writer = partial(sink.open_writer, population_version=snapshot.population_version, has_relations=True)
+    open_writer = partial(sink.open_writer, population_version=snapshot.population_version, columns=columns)
     with spark_errors():
-        rows = related.mapInArrow(related_function(open_writer, str(staging)), _REPORT_DDL).collect()
+        rows = related.mapInArrow(related_function(open_writer, str(staging), answers_of), _REPORT_DDL).collect()
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
 
 
 def related_function(
-    open_writer: Callable[[str, int, int], AnswerWriter], staging: str
+    open_writer: Callable[[str, int, int], AnswerWriter], staging: str, answers_of: AnswersOf
 ) -> Callable[[Batches], Batches]:
     """Returns the function for ``mapInArrow`` that writes related messages and yields its report."""
 
@@ -84,12 +98,11 @@ def related_function(
         assert context is not None
         partition, attempt = context.partitionId(), context.taskAttemptId()
         writer = open_writer(staging, partition, attempt)
-        counts = dict.fromkeys(("messages", "bytes", "repairs", "not_repeated", "unidentified"), 0)
+        counts = Counter(messages=0, bytes=0)
         for batch in rows:
-            answer = RelatedAnswer.of(batch.column(0))
-            writer.write(answer)
-            for name, count in answer.counts().items():
-                counts[name] += count
+            for answer in answers_of(batch.column(0)):
+                writer.write(answer)
+                counts.update(answer.counts())
         report = TaskReport(partition, attempt, **counts, **writer.close())
         yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
 

@@ -52,6 +52,7 @@ from twigcast.spark.state import (
     watermark_of,
     watermarked,
 )
+from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
@@ -64,7 +65,7 @@ _NAME: Final = "the DataFrame of messages"
 
 def relate_messages(
     messages: DataFrame,
-    population: Any,
+    population: Snapshot | SubscriptionSet,
     lifecycle: LifecycleSettings,
     *,
     message_id: str = "message_id",

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from twigcast.envelope import Envelope
-from twigcast.errors import PipelineError
+from twigcast.errors import PipelineError, SubscriptionFileError
 from twigcast.limits import Limits
 from twigcast.registration import Dialect
 from twigcast.spark.population_log import REFUSED, PopulationLog, PopulationState, SourcePosition
@@ -315,7 +315,10 @@ def _records(table: Table) -> Iterable[Mapping[str, Any]]:
 
 def _file_records(path: str) -> Iterable[Mapping[str, Any]]:
     for row in read_subscriptions(path):
-        if isinstance(row, SubscriptionFileRow):
+        if isinstance(row, SubscriptionFileRow) and row.when is not None:
+            reason = "it says when it is told, and subscriptions of a population that lives have no windows"
+            yield {"key": row.subscription.key, "query": None, "error": SubscriptionFileError(path, row.line, reason)}
+        elif isinstance(row, SubscriptionFileRow):
             one = row.subscription
             yield {name: getattr(one, name) for name in ("key", "query", "namespaces", "dialect", "group", "params")}
         else:

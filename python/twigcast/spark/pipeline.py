@@ -17,15 +17,15 @@ from twigcast.errors import PipelineError
 from twigcast.limits import Limits
 from twigcast.reading.options import ReadOptions
 from twigcast.registration import Dialect
+from twigcast.spark.followed_settings import FollowedSettings, checked_settings, windows_of
+from twigcast.spark.following import answers_of, check_checkpoint, columns_of, followed_settings, following_of
 from twigcast.spark.frame_jobs import KEPT, run_frame_job, sized_messages, write_answers
 from twigcast.spark.jobs import run_job, run_related_job, spark_errors
 from twigcast.spark.lifecycle_settings import LifecycleSettings
-from twigcast.spark.lifecycles import relating_of_batch, state_settings
 from twigcast.spark.living import LivingPopulation
 from twigcast.spark.message_format import source_frame
 from twigcast.spark.population import OnBad, PopulationFeed, PopulationInput
 from twigcast.spark.progress import ProgressReporter, reporter_here
-from twigcast.spark.schemas import AnswerColumns
 from twigcast.spark.session import STREAM_SETTINGS, arrow_settings, is_connected, own_session
 from twigcast.spark.sinks import open_sink
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
@@ -44,6 +44,7 @@ from twigcast.spark.streaming import (
     start_frame_stream,
 )
 from twigcast.spark.summary import Summary, TaskReport
+from twigcast.spark.window_settings import WindowSettings
 from twigcast.subscriptions import SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
@@ -59,6 +60,7 @@ def run_pipeline(
     stream: Stream | None = None,
     read: ReadOptions | None = None,
     lifecycle: LifecycleSettings | None = None,
+    windows: WindowSettings | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
     whole: bool = False,
@@ -91,6 +93,9 @@ def run_pipeline(
         read: How messages are cut out of their files.
         lifecycle: How messages that update, cancel and repeat each other are followed. ``deliveries/`` then has a row
             for each message and subscription that gets it, with their ``relation``.
+        windows: When subscribers are told, beside what a file of subscriptions says of that: ``when`` there is enough
+            for a pipeline with windows. ``deliveries/`` then has a row for each time that the subscriber of a window is
+            told, with what it tells of; other subscriptions are told as ever.
         nodes: Whether to count the nodes that each subscription selects (takes longer).
         envelope: An element to put around each payload.
         whole: Whether the message itself is the payload where a query does not rewrite; else only results are in
@@ -114,14 +119,16 @@ def run_pipeline(
         PipelineError: Spark failed.
     """
     reporter = reporter or reporter_here()
-    population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
+    followed = checked_settings(subscriptions, lifecycle, windows, envelope)
+    population = PopulationInput(
+        subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole, windows_of(followed)
+    )
     source = _checked_source(messages, stream, _cutting(read, lifecycle), limits)
-    _check_lifecycle(lifecycle, envelope)
-    columns = AnswerColumns(population.is_living, lifecycle is not None)
+    columns = columns_of(followed, has_versions=population.is_living)
     if sink is not None:
         if output is not None:
             raise PipelineError("name an output folder or a sink, not both")
-        job = _SinkJob(source, population, sink.with_columns(columns), stream, reporter, nodes, lifecycle)
+        job = _SinkJob(source, population, sink.with_columns(columns), stream, reporter, nodes, followed)
         with _session(messages, spark, master, None, is_stream=stream is not None) as session, spark_errors():
             return job.run(session)
     if output is None:
@@ -131,19 +138,20 @@ def run_pipeline(
         _session(messages, spark, master, folder.folder / SPARK_LOG, is_stream=stream is not None) as session,
         spark_errors(),
         arrow_settings(session),
-        state_settings(session, lifecycle if stream is not None else None),
+        followed_settings(session, followed if stream is not None else None),
     ):
         if stream is not None:
             _check_stream_session(session)
         reporter.say("reading the subscriptions")
         feed = PopulationFeed(session, population, reporter)
         if stream is None:
-            return _run_batch(session, source, feed, folder, lifecycle, nodes=nodes, reporter=reporter)
+            return _run_batch(session, source, feed, folder, followed, nodes=nodes, reporter=reporter)
+        checkpoint = stream.checkpoint_folder(folder)
+        check_checkpoint(session, checkpoint, followed)
         if isinstance(source, FileSource):
-            checkpoint = stream.checkpoint_folder(folder)
-            source = folder_frame(session, source, checkpoint, stream, places=lifecycle is not None)
+            source = folder_frame(session, source, checkpoint, stream, places=followed is not None)
         assert isinstance(source, DataFrame)
-        return run_stream(source, feed, folder, stream, nodes=nodes, reporter=reporter, lifecycle=lifecycle)
+        return run_stream(source, feed, folder, stream, nodes=nodes, reporter=reporter, followed=followed)
 
 
 def start_pipeline(
@@ -154,6 +162,7 @@ def start_pipeline(
     stream: Stream,
     read: ReadOptions | None = None,
     lifecycle: LifecycleSettings | None = None,
+    windows: WindowSettings | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
     whole: bool = False,
@@ -177,6 +186,7 @@ def start_pipeline(
         stream: Settings of the stream.
         read: As for :func:`run_pipeline`, like all that follow.
         lifecycle: How messages that update, cancel and repeat each other are followed.
+        windows: When subscribers are told.
         nodes: Whether to count the nodes that each subscription selects.
         envelope: An element to put around each payload.
         whole: Whether the message itself is the payload where a query does not rewrite.
@@ -194,15 +204,17 @@ def start_pipeline(
         PipelineError: Spark failed, or there is no session.
     """
     reporter = reporter or reporter_here()
-    population = PopulationInput(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
+    followed = checked_settings(subscriptions, lifecycle, windows, envelope)
+    population = PopulationInput(
+        subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole, windows_of(followed)
+    )
     source = _checked_source(messages, stream, _cutting(read, lifecycle), limits)
-    _check_lifecycle(lifecycle, envelope)
     session = source.sparkSession if isinstance(source, DataFrame) else spark or SparkSession.getActiveSession()
     if session is None:
         raise PipelineError("there is no Spark session: pass spark=...")
-    sink = sink.with_columns(AnswerColumns(population.is_living, lifecycle is not None))
+    sink = sink.with_columns(columns_of(followed, has_versions=population.is_living))
     with spark_errors():
-        return _SinkJob(source, population, sink, stream, reporter, nodes, lifecycle).start(session).query
+        return _SinkJob(source, population, sink, stream, reporter, nodes, followed).start(session).query
 
 
 @dataclass(frozen=True)
@@ -215,7 +227,7 @@ class _SinkJob:
     stream: Stream | None
     reporter: ProgressReporter
     nodes: bool
-    lifecycle: LifecycleSettings | None
+    followed: FollowedSettings | None
 
     def run(self, spark: SparkSession) -> Summary:
         """Runs a batch job, or a stream until it ends."""
@@ -236,11 +248,13 @@ class _SinkJob:
         return Summary().plus([report], seconds, feed.snapshot.subscriptions, feed.snapshot.refused)
 
     def _write(self, frame: DataFrame, snapshot: Snapshot, origin: RowOrigin) -> TaskReport:
-        if self.lifecycle is None:
+        followed = self.followed
+        if followed is None:
             return run_frame_job(frame, snapshot, self.sink, origin, nodes=self.nodes)
-        sized = sized_messages(frame, self.sink, self.lifecycle.columns)
-        relating = relating_of_batch(sized, self.lifecycle, snapshot, nodes=self.nodes, kept=KEPT)
-        return write_answers(relating.answers(relating.related(sized)), snapshot, self.sink, origin, are_related=True)
+        sized = sized_messages(frame, self.sink, followed.columns)
+        following = following_of(sized, followed, snapshot, nodes=self.nodes, kept=KEPT)
+        answers = following.answers(following.related(sized))
+        return write_answers(answers, snapshot, self.sink, origin, columns=columns_of(followed))
 
     def start(self, spark: SparkSession) -> FrameBatches:
         """Starts a stream."""
@@ -248,18 +262,20 @@ class _SinkJob:
         _check_stream_session(spark)
         if self.sink.run is not None:
             raise PipelineError("a stream is known by its checkpoint: leave the name of the run out")
+        if self.stream.checkpoint is not None:
+            check_checkpoint(spark, self.stream.checkpoint, self.followed)
         self.sink.open(spark)
         feed = PopulationFeed(spark, self.population, self.reporter)
         source = self.source
         # The stream keeps the settings that it was started with.
-        with arrow_settings(spark), state_settings(spark, self.lifecycle):
+        with arrow_settings(spark), followed_settings(spark, self.followed):
             if isinstance(source, FileSource):
-                places = self.lifecycle is not None
+                places = self.followed is not None
                 source = folder_frame(spark, source, self._local_checkpoint(), self.stream, places=places)
             assert isinstance(source, DataFrame)
             return start_frame_stream(
                 source, feed, self.sink, self.stream,
-                nodes=self.nodes, reporter=self.reporter, lifecycle=self.lifecycle,
+                nodes=self.nodes, reporter=self.reporter, followed=self.followed,
             )  # fmt: skip
 
     def _local_checkpoint(self) -> Path | None:
@@ -286,19 +302,12 @@ def _cutting(read: ReadOptions | None, lifecycle: LifecycleSettings | None) -> R
     return read if lifecycle is None else lifecycle.read.read_options(read)
 
 
-def _check_lifecycle(lifecycle: LifecycleSettings | None, envelope: Envelope | None) -> None:
-    if lifecycle is not None and not isinstance(lifecycle, LifecycleSettings):
-        raise TypeError(f"lifecycle must be LifecycleSettings, not {type(lifecycle).__name__}")
-    if lifecycle is not None and envelope is not None:
-        raise PipelineError("an envelope cannot be used together with life cycles")
-
-
 def _run_batch(
     spark: SparkSession,
     source: MessageSource | DataFrame,
     feed: PopulationFeed,
     sink: Sink,
-    lifecycle: LifecycleSettings | None,
+    followed: FollowedSettings | None,
     *,
     nodes: bool,
     reporter: ProgressReporter,
@@ -307,10 +316,10 @@ def _run_batch(
     staging = sink.new_staging()
     snapshot = feed.snapshot
     reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
-    if lifecycle is not None:
+    if followed is not None:
         frame = source if isinstance(source, DataFrame) else source_frame(spark, source)
-        related = relating_of_batch(frame, lifecycle, snapshot, nodes=nodes).related(frame)
-        reports = run_related_job(related, snapshot, sink, staging)
+        related = following_of(frame, followed, snapshot, nodes=nodes).related(frame)
+        reports = run_related_job(related, snapshot, sink, staging, answers_of(followed), columns_of(followed))
         return _replace(sink, staging, reports, began, snapshot)
     if isinstance(source, DataFrame):
         plan = plan_frame(check_columns(source, "the DataFrame of messages"))

@@ -43,6 +43,24 @@ RELATED_DELIVERIES: Final = DELIVERIES.append(pa.field("relation", pa.string()))
 """A row per message and subscription that gets it, if life cycles are followed: with what the message is to it, or null
 if it has no life cycle. The payload is null where the message itself is what it gets."""
 
+WINDOW_COLUMNS: Final = pa.schema(
+    [
+        ("action", pa.string()),
+        ("window_key", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("stands_for", pa.list_(pa.string())),
+        ("old", pa.string()),
+        ("new", pa.string()),
+    ]
+)
+"""What is known of a time that a subscriber is told: ``deliver`` for a message, ``release`` for a digest, ``absent``
+where none came; the value of ``by``; when it followed; the ids of its messages; the values of ``changed``."""
+
+WINDOW_DELIVERIES: Final = pa.schema([*DELIVERIES, *WINDOW_COLUMNS])
+"""A row per time that the subscriber of a window is told, with the id of the last of its messages, or null if there is
+none. The payload is null where the message itself is what it gets. Deliveries of other subscriptions are as ever, and
+their columns of windows are null."""
+
 REJECTED: Final = pa.schema(
     [
         ("message_id", pa.string()),
@@ -71,9 +89,20 @@ class AnswerColumns:
     has_relations: bool = False
     """Whether deliveries have the relation of the message to its subscription."""
 
+    has_windows: bool = False
+    """Whether deliveries say what they tell of, and when that followed."""
+
+    @property
+    def of_deliveries(self) -> list[pa.Field]:
+        """The columns that deliveries have, and no other output."""
+        relation = [RELATED_DELIVERIES.field("relation")] if self.has_relations else []
+        return relation + (list(WINDOW_COLUMNS) if self.has_windows else [])
+
     def schema_of(self, kind: str) -> pa.Schema:
         """Returns the schema of an output."""
-        schema = RELATED_DELIVERIES if self.has_relations and kind == "deliveries" else KINDS[kind]
+        schema = KINDS[kind]
+        if kind == "deliveries":
+            schema = pa.schema([*schema, *self.of_deliveries])
         return schema.append(POPULATION_VERSION) if self.has_versions else schema
 
 

@@ -24,6 +24,7 @@ from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
 from twigcast.registration import AddReport, Subscription
 from twigcast.spark.population_log import PopulationState, apply_delta
+from twigcast.spark.shipped_windows import ShippedWindows
 from twigcast.subscriptions import SubscriptionSet
 
 _SESSIONS_MAX: Final = 2
@@ -59,6 +60,9 @@ class Snapshot:
 
     living: PopulationState | None = field(default=None, repr=False)
     """The version of a population that lives: the file is its base, and deltas lead from there to the version."""
+
+    windows: ShippedWindows | None = field(default=None, repr=False)
+    """When its subscribers are told, if a pipeline has windows."""
 
     @property
     def population_version(self) -> int | None:

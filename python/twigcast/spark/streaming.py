@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -20,14 +20,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from twigcast.errors import PipelineError, TwigcastError
 from twigcast.spark.file_watch import FILES_PER_BATCH
+from twigcast.spark.followed_settings import FollowedSettings
+from twigcast.spark.following import Following, answers_of, columns_of, following_of
 from twigcast.spark.frame_jobs import KEPT, run_frame_job, sized_messages, write_answers
 from twigcast.spark.jobs import run_job, run_related_job, spark_errors
-from twigcast.spark.lifecycle_settings import LifecycleSettings
-from twigcast.spark.lifecycles import Relating, choose_population, relating_of_batch
+from twigcast.spark.lifecycles import choose_population
 from twigcast.spark.message_format import MessageFormat
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
-from twigcast.spark.schemas import MESSAGES_DDL
+from twigcast.spark.schemas import MESSAGES_DDL, AnswerColumns
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 from twigcast.spark.sinks.sink import Sink, StreamCommit
 from twigcast.spark.snapshots import Snapshot
@@ -93,7 +94,7 @@ def run_stream(
     *,
     nodes: bool,
     reporter: ProgressReporter,
-    lifecycle: LifecycleSettings | None = None,
+    followed: FollowedSettings | None = None,
 ) -> Summary:
     """Processes messages until there are no more (``once``), a signal comes, or something fails.
 
@@ -103,12 +104,12 @@ def run_stream(
     sink.last_commit_of(_stream_id(checkpoint))  # another stream is refused before this one starts
     frame: DataFrame
     batches: _MicroBatches
-    if lifecycle is None:
+    if followed is None:
         frame = check_columns(messages, "the DataFrame of messages")
         batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
     else:
-        frame = relating_of_batch(messages, lifecycle, feed.snapshot, nodes=nodes).related(messages)
-        batches = _RelatedMicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
+        frame = following_of(messages, followed, feed.snapshot, nodes=nodes).related(messages)
+        batches = _RelatedMicroBatches(feed, sink, checkpoint, reporter, nodes=nodes, followed=followed)
     with spark_errors(), _stop_signals() as stopping:
         query = _start(frame, batches.run, os.fspath(checkpoint), stream)
         _wait_for(query, batches, stopping, once=stream.once)
@@ -124,19 +125,20 @@ def start_frame_stream(
     *,
     nodes: bool,
     reporter: ProgressReporter,
-    lifecycle: LifecycleSettings | None = None,
+    followed: FollowedSettings | None = None,
 ) -> "FrameBatches":
     """Starts a stream whose answers Spark writes."""
     if stream.checkpoint is None:
         raise PipelineError("a stream to this sink needs a folder for its progress: Stream(checkpoint=FOLDER)")
     batches: FrameBatches
-    if lifecycle is None:
+    if followed is None:
         batches = FrameBatches(feed, sink, reporter, nodes=nodes)
     else:
-        messages = sized_messages(messages, sink, lifecycle.columns)
-        relating = relating_of_batch(messages, lifecycle, feed.snapshot, nodes=nodes, kept=KEPT)
-        batches = RelatedFrameBatches(feed, sink, reporter, nodes=nodes, relating=relating)
-        messages = relating.related(messages)
+        messages = sized_messages(messages, sink, followed.columns)
+        following = following_of(messages, followed, feed.snapshot, nodes=nodes, kept=KEPT)
+        columns = columns_of(followed)
+        batches = RelatedFrameBatches(feed, sink, reporter, nodes=nodes, following=following, columns=columns)
+        messages = following.related(messages)
     batches.started(_start(messages, batches.run, os.fspath(stream.checkpoint), stream))
     return batches
 
@@ -255,18 +257,49 @@ class FrameBatches(_Batches):
 
 
 class RelatedFrameBatches(FrameBatches):
-    """The micro-batches of a stream that follows messages, and whose answers Spark writes."""
+    """The micro-batches of a stream that follows messages or windows, and whose answers Spark writes."""
 
     def __init__(
-        self, feed: PopulationFeed, sink: FrameSink, reporter: ProgressReporter, *, nodes: bool, relating: Relating
+        self,
+        feed: PopulationFeed,
+        sink: FrameSink,
+        reporter: ProgressReporter,
+        *,
+        nodes: bool,
+        following: Following,
+        columns: AnswerColumns,
     ) -> None:
         super().__init__(feed, sink, reporter, nodes=nodes)
-        self._relating = relating
-        self.is_endless = not relating.has_watermark
+        self._following = following
+        self._columns = columns
+        self._beginnings = _Beginnings()
+        self.is_endless = not following.has_watermark
 
     def _write(self, messages: DataFrame, snapshot: Snapshot, origin: RowOrigin) -> TaskReport:
-        choose_population(messages.sparkSession, snapshot)
-        return write_answers(self._relating.answers(messages), snapshot, self._sink, origin, are_related=True)
+        choose_population(messages.sparkSession, self._beginnings.of(snapshot))
+        answers = self._following.answers(messages)
+        report = write_answers(answers, snapshot, self._sink, origin, columns=self._columns)
+        self._beginnings.done(snapshot, report.messages)
+        return report
+
+
+class _Beginnings:
+    """Which windows a stream has let begin: those that come while it runs begin with the next message."""
+
+    def __init__(self) -> None:
+        self._version: str | None = None
+
+    def of(self, snapshot: Snapshot) -> Snapshot:
+        """Returns a snapshot that says to tasks whether windows in it are new."""
+        shipped = snapshot.windows
+        if shipped is None:
+            return snapshot
+        return replace(snapshot, windows=replace(shipped, silent=(), is_new=shipped.version != self._version))
+
+    def done(self, snapshot: Snapshot, messages: int) -> None:
+        """Notes that a micro-batch has run. One without messages may have had no tasks to tell."""
+        if messages and snapshot.windows is not None:
+            self._version = snapshot.windows.version
 
 
 class _MicroBatches(_Batches):
@@ -310,18 +343,35 @@ class _MicroBatches(_Batches):
 
 
 class _RelatedMicroBatches(_MicroBatches):
-    """The micro-batches of a stream that follows messages."""
+    """The micro-batches of a stream that follows messages or windows."""
 
     is_endless = True
 
+    def __init__(
+        self,
+        feed: PopulationFeed,
+        sink: Sink,
+        checkpoint: Path,
+        reporter: ProgressReporter,
+        *,
+        nodes: bool,
+        followed: FollowedSettings,
+    ) -> None:
+        super().__init__(feed, sink, checkpoint, reporter, nodes=nodes)
+        self._followed = followed
+        self._beginnings = _Beginnings()
+
     def _skip(self, messages: DataFrame, stream: str, batch: int) -> None:
         # Spark's state of this micro-batch may be missing, and goes with its rows, which nobody else asks for.
-        choose_population(messages.sparkSession, self._feed.snapshot_for(stream, batch))
+        choose_population(messages.sparkSession, self._beginnings.of(self._feed.snapshot_for(stream, batch)))
         messages.write.format("noop").mode("overwrite").save()
 
     def _stage(self, messages: DataFrame, snapshot: Snapshot, staging: Path) -> list[TaskReport]:
-        choose_population(messages.sparkSession, snapshot)
-        return run_related_job(messages, snapshot, self._sink, staging)
+        choose_population(messages.sparkSession, self._beginnings.of(snapshot))
+        followed = self._followed
+        reports = run_related_job(messages, snapshot, self._sink, staging, answers_of(followed), columns_of(followed))
+        self._beginnings.done(snapshot, sum(report.messages for report in reports))
+        return reports
 
 
 def _stream_id(checkpoint: Path) -> str | None:

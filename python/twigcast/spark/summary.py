@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-_SELDOM: Final = ("repairs", "not_repeated", "unidentified")
+_SELDOM: Final = ("repairs", "not_repeated", "unidentified", "overdue", "untimed")
 _RATE_MESSAGES_MIN: Final = 100
 """With fewer messages, the time says how long it takes to start a job."""
 
@@ -23,6 +23,8 @@ class TaskReport:
     repairs: int = 0
     not_repeated: int = 0
     unidentified: int = 0
+    overdue: int = 0
+    untimed: int = 0
 
     def rows(self, kind: str) -> int:
         """Returns how many rows of a kind of output the task wrote."""
@@ -64,6 +66,12 @@ class Summary:
     unidentified: int = 0
     """Messages that do not say which they are, or something else that could not be read of them, if life cycles are
     followed."""
+
+    overdue: int = 0
+    """Messages that came too late to count for a window, of each subscription for which they did."""
+
+    untimed: int = 0
+    """Messages that do not say when they came or happened, and so count as of now, if subscriptions have windows."""
 
     seconds: float = 0.0
     """Time spent, without Spark's start-up."""

@@ -4,21 +4,22 @@ Messages are matched where they are read. What they say to one subscription and 
 one task, in order; a stream keeps what is known there in Spark's state (``transformWithState``).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from twigcast.errors import WindowError
 from twigcast.limits import Limits
 from twigcast.spark.match import snapshot_of
 from twigcast.spark.matching import BatchMatcher, MessageColumns
-from twigcast.spark.snapshots import Snapshot, load_session
+from twigcast.spark.shipped_windows import windowed
+from twigcast.spark.snapshots import load_session
 from twigcast.spark.sources.source import Batches, check_message_columns
 from twigcast.spark.state import (
     RELATED_DDL,
@@ -35,16 +36,16 @@ from twigcast.spark.state import (
 from twigcast.spark.window_rows import (
     EVENTS,
     NOTICES,
+    Beginning,
     EventPacker,
     WindowedSubscription,
     WindowGroup,
     WindowTables,
     notice_batch,
-    unpack_event,
+    play,
 )
 from twigcast.subscriptions import SubscriptionSet
-from twigcast.windows.declarations import Window, read_window
-from twigcast.windows.results import change_params
+from twigcast.windows.declarations import Window
 from twigcast.windows.states import begin
 
 if TYPE_CHECKING:
@@ -97,93 +98,114 @@ def window_messages(
     """
     columns = check_message_columns(messages, _NAME, MessageColumns(message_id, xml, problem, published))
     check_state_store(messages)
-    windows = {key: _windowed(subscriptions, key, one) for key, one in when.items()}
+    windows = {key: windowed(subscriptions[key], one) for key, one in when.items()}
     EventPacker(windows, columns, subscriptions.limits)  # its expressions are refused here, not in a task
     snapshot = snapshot_of(messages, subscriptions)
-    watermark = watermark_of(messages, published)
-    return Windowing(windows, columns, snapshot, watermark, None if began is None else began.timestamp()).notices(
-        messages
+
+    def pack(batches: Batches) -> Batches:
+        matcher = BatchMatcher(load_session(snapshot))
+        packer = EventPacker(windows, columns, snapshot.limits)
+        for batch in batches:
+            yield from packer.pack(matcher, batch)
+
+    at = None if began is None else began.timestamp()
+    windowing = Windowing(
+        FixedWindows(windows), snapshot.limits, watermark_of(messages, published), silent_keys(windows), at
     )
+    return windowing.notices(messages, pack).mapInArrow(_unpack, from_arrow_schema(NOTICES))
 
 
-def _windowed(subscriptions: SubscriptionSet, key: str, when: Mapping[str, object] | Window) -> WindowedSubscription:
-    subscription, window = subscriptions[key], read_window(when)
-    if not key:
-        raise WindowError("when", "a subscription with a window needs a key that is not empty")
-    return WindowedSubscription(window, subscription, change_params(window, subscription))
+class WindowSource(Protocol):
+    """A source of windows, in a task."""
+
+    def load(self) -> Mapping[str, WindowedSubscription]:
+        """Returns the subscriptions that have a window, by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedWindows:
+    """Windows that stay as they are."""
+
+    windows: Mapping[str, WindowedSubscription]
+
+    def load(self) -> Mapping[str, WindowedSubscription]:
+        """Returns them."""
+        return self.windows
+
+
+def silent_keys(windows: Mapping[str, WindowedSubscription]) -> list[str]:
+    """Returns the subscriptions for which silence counts from their beginning on."""
+    return [key for key, one in windows.items() if begin(one.window, 0.0) is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """The work on messages: windows, columns and subscriptions. Spark pickles it for each task."""
+    """The tasks that know what came before, of a batch job or a stream. Spark pickles it for each of them."""
 
-    windows: Mapping[str, WindowedSubscription]
-    columns: MessageColumns
-    snapshot: Snapshot
+    source: WindowSource
+    limits: Limits
     watermark: int | None
+    """By how many milliseconds a message may be late; ``None`` if what is due goes by the clock."""
+    silent: Sequence[str]
+    """The subscriptions for which silence counts from their beginning on, when it starts."""
     began: float | None
+    may_change: bool = False
+    """Whether subscriptions come and go while a stream runs."""
 
-    @property
-    def silent(self) -> list[str]:
-        """The subscriptions for which silence counts from their beginning on."""
-        return [key for key, one in self.windows.items() if begin(one.window, 0.0) is not None]
+    def notices(self, messages: DataFrame, pack: Callable[[Batches], Batches]) -> DataFrame:
+        """Returns what subscribers are told, packed, and what passes as it is.
 
-    def notices(self, messages: DataFrame) -> DataFrame:
-        """Returns the rows of what subscribers are told."""
+        Args:
+            messages: The messages.
+            pack: Makes rows of :data:`~twigcast.spark.window_rows.EVENTS` of them, in a task.
+        """
         if not messages.isStreaming:
-            return self._at_once(messages).mapInArrow(_unpack, from_arrow_schema(NOTICES))
-        columns = watermarked(EVENTS, self.watermark)
-        events = messages.mapInArrow(self._pack, columns).groupBy("key", "window_key")
+            return self._at_once(messages, pack)
+        events = messages.mapInArrow(pack, watermarked(EVENTS, self.watermark)).groupBy("key", "window_key")
         begun = None
-        if self.silent:
+        if self.silent or self.may_change:
+            # A stream that begins with some subscriptions may go on with others, and its plan stays.
             first = [(key, "", self.began) for key in self.silent]
             names = "key string, window_key string, began double"
             begun = messages.sparkSession.createDataFrame(first, names).groupBy("key", "window_key")
         mode = "ProcessingTime" if self.watermark is None else "EventTime"
-        processor = WindowProcessor(self.windows, self.snapshot.limits, has_watermark=self.watermark is not None)
-        told = events.transformWithStateInPandas(processor, RELATED_DDL, "Append", mode, begun)
-        return told.mapInArrow(_unpack, from_arrow_schema(NOTICES))
+        processor = WindowProcessor(self.source, self.limits, has_watermark=self.watermark is not None)
+        return events.transformWithStateInPandas(processor, RELATED_DDL, "Append", mode, begun)
 
-    def _at_once(self, messages: DataFrame) -> DataFrame:
-        events = messages.mapInArrow(self._pack, from_arrow_schema(EVENTS))
+    def _at_once(self, messages: DataFrame, pack: Callable[[Batches], Batches]) -> DataFrame:
+        events = messages.mapInArrow(pack, from_arrow_schema(EVENTS))
         if self.silent:
             # What begins comes before all messages, also where there are none.
-            first = [(key, "", -1, "", None, None) for key in self.silent]
+            began = pickle.dumps(Beginning(self.began))
+            first = [(key, "", -1, "", began, None) for key in self.silent]
             events = events.union(messages.sparkSession.createDataFrame(first, from_arrow_schema(EVENTS)))
         apart = events.repartition("key", "window_key").sortWithinPartitions("key", "window_key", "moment", "place")
         return apart.mapInArrow(self._play, RELATED_DDL)
 
-    def _pack(self, batches: Batches) -> Batches:
-        matcher = BatchMatcher(load_session(self.snapshot))
-        packer = EventPacker(self.windows, self.columns, self.snapshot.limits)
-        for batch in batches:
-            yield from packer.pack(matcher, batch)
-
     def _play(self, batches: Batches) -> Batches:
         """Plays the messages of a batch job, group by group, up to now."""
+        windows = self.source.load()
         rows = (row for batch in batches for row in batch.select(["key", "window_key", "packed"]).to_pylist())
         for place, events in groupby(rows, key=lambda row: (row["key"], row["window_key"])):
-            yield from packed_batches(self._of_group(place, events))
+            group = WindowGroup(place, windows.get(place[0]), WindowTables.in_memory(), self.limits)
+            yield from packed_batches(_of_group(group, events))
 
-    def _of_group(self, place: tuple[str, str], events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        now = seconds_now()
-        tables, limits = WindowTables.in_memory(), self.snapshot.limits
-        group = WindowGroup(place, self.windows.get(place[0]), tables, limits)
-        for row in events:
-            if row["packed"] is None:
-                group.begin(now if self.began is None else self.began)
-            else:
-                yield from group.enter(unpack_event(row["packed"]), now)
-        yield from group.wake(now)
+
+def _of_group(group: WindowGroup, events: Iterable[dict[str, Any]]) -> Iterator[object]:
+    now = seconds_now()
+    for row in events:
+        yield from play(group, row["packed"], now)
+    yield from group.wake(now)
 
 
 @dataclass
 class WindowProcessor(StatefulProcessor):
     """The part of a stream that knows what came before: what Spark calls for each group and each time that was set."""
 
-    windows: Mapping[str, WindowedSubscription]
+    source: WindowSource
     limits: Limits
     has_watermark: bool
+    _windows: Mapping[str, WindowedSubscription] | None = field(default=None, init=False)
     _tables: WindowTables | None = field(default=None, init=False)
     _handle: StatefulProcessorHandle | None = field(default=None, init=False)
 
@@ -216,7 +238,7 @@ class WindowProcessor(StatefulProcessor):
         """Lets the messages of a group in a micro-batch count."""
         events = packed_in_order(rows)
         group, now = self._group(key), self._now(timerValues)
-        told = (row for packed in events for row in group.enter(unpack_event(bytes(packed)), now))
+        told = (row for packed in events for row in play(group, bytes(packed), now))
         yield from packed_frames(told)
         self._flush(group, timerValues)
 
@@ -241,7 +263,9 @@ class WindowProcessor(StatefulProcessor):
     def _group(self, key: Any) -> WindowGroup:
         assert self._tables is not None, "Spark opens the state first"
         group_key = (str(key[0]), str(key[1]))
-        return WindowGroup(group_key, self.windows.get(group_key[0]), self._tables, self.limits)
+        if self._windows is None:
+            self._windows = self.source.load()
+        return WindowGroup(group_key, self._windows.get(group_key[0]), self._tables, self.limits)
 
     def _flush(self, group: WindowGroup, times: "TimerValues") -> None:
         assert self._handle is not None, "Spark opens the state first"

@@ -221,6 +221,14 @@ class WindowTable(Generic[K]):
             return None
         return self._expressions.read(message)
 
+    def values(self, message: bytes) -> MessageValues:
+        """Returns what a message says to the windows, whether it concerns any or not.
+
+        Raises:
+            RejectedMessage: The message is not well-formed, or over a limit.
+        """
+        return self._expressions.read(message)
+
     def second_for(self, values: MessageValues) -> Iterator[K]:
         """Yields the subscriptions to sequences whose second message this may be."""
         if self._by_condition:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twigcast.answers import Delivery
-from twigcast.errors import SnapshotError, UndecidedSubscription
+from twigcast.errors import SnapshotError, UndecidedSubscription, UnknownKey
 from twigcast.lifecycle.records import write_state
 from twigcast.publication import microseconds
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.windows.declarations import Window, read_window
 from twigcast.windows.documents import DigestEntry, absence_document, digest_document
+from twigcast.windows.explaining import WindowExplanation, explain_event
 from twigcast.windows.expressions import MessageValues, WindowTable
 from twigcast.windows.results import change_params, changed_result, values_of_change
 from twigcast.windows.states import (
@@ -36,6 +37,7 @@ from twigcast.windows.states import (
 from twigcast.windows.status import status_text
 
 if TYPE_CHECKING:
+    from twigcast.explanation import Explanation
     from twigcast.subscriptions import SubscriptionSet
 
 FORMAT: Final = 1
@@ -294,6 +296,62 @@ class Windows:
             payload = payload if result is None else result
         ids = _ids(output)
         return WindowDelivery(place[0], output.action, payload, rewritten, place[1], ids, old, new, output.at)
+
+    def explain(
+        self, message: MessageLike, key: str, *, message_id: str = "", published: datetime | None = None
+    ) -> Explanation:
+        """Returns why a subscription would be told of a message that came now, or not; nothing is remembered of it.
+
+        The explanation is that of :meth:`SubscriptionSet.explain`. Its ``details`` have a member ``window``, if the
+        subscription has one: what that holds (``holds``), whether its subscriber would be told (``delivers``), and why
+        (``reason``).
+
+        Args:
+            message: The message.
+            key: The subscription.
+            message_id: What the explanation calls it.
+            published: When it came; ``None`` for the present.
+
+        Raises:
+            UnknownKey: There is no such subscription.
+            RejectedMessage: It is malformed, or over a limit.
+            UndecidedSubscription: The query could not be decided on the message within the limits.
+        """
+        explanation = self._subscriptions.explain(message, key, published=published)
+        if key not in self._windows:
+            return explanation
+        matches = explanation.matches
+        return explanation.with_window(
+            self.explain_window(message, key, matches=matches, message_id=message_id, published=published)
+        )
+
+    def explain_window(
+        self, message: MessageLike, key: str, *, matches: bool, message_id: str = "", published: datetime | None = None
+    ) -> WindowExplanation:
+        """Returns what the window of a subscription would make of a message that came now.
+
+        Args:
+            message: The message.
+            key: The subscription, which has a window.
+            matches: Whether its query matches.
+            message_id: What the explanation calls the message.
+            published: When it came; ``None`` for the present.
+
+        Raises:
+            UnknownKey: There is no such window.
+            RejectedMessage: The message is malformed, or over a limit.
+        """
+        registered = self._windows.get(key)
+        if registered is None:
+            raise UnknownKey(key)
+        xml = as_bytes(message, self._subscriptions.limits.message_bytes_max)
+        arrived = microseconds(published) / 1_000_000
+        values = self._windows.values(xml)
+        window_key, event, trouble = values.event(registered, message_id, arrived, is_first=matches)
+        state = None if window_key is None else self._states.get((key, window_key))
+        # What is due before the message is told before it.
+        before = due(registered.window, state, arrived).state
+        return explain_event(registered.window, window_key, before, event, trouble)
 
     # State ------------------------------------------------------------------------------------------------------------
 

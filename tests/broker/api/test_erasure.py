@@ -28,6 +28,10 @@ def fill(party: Party) -> None:
         "hook", "/a", delivery={"kind": "webhook", "url": "http://127.0.0.1:9/", "secret": f"{MARK}-secret"}
     )
     party.subscribe("rewritten", f"for $x in /a return <r m='{MARK}-payload'>{{$x}}</r>")
+    by = f"concat('{MARK}-by-', string-length(/a))"
+    party.subscribe("counted", "/a", when={"at_least": 1_000, "within": "300 d", "by": by})
+    party.subscribe("valued", "/a", when={"changed": f"concat('{MARK}-value-', name(/a))"})
+    party.subscribe("kept", f"for $x in /a return <d m='{MARK}-kept'>{{$x}}</d>", when={"digest": "366 d", "by": by})
     for number in range(5):
         party.publish(f"<a>{MARK}-body-{number}{'x' * 3_000}</a>", id=f"{MARK}-id-{number}", source=f"{MARK}-source")
     party.http.post("/messages", content=f"<a>{MARK}-rejected", headers={"Content-Type": "application/xml"})
@@ -45,6 +49,18 @@ def counts(store: Store, tenant_id: int) -> dict[str, int]:
     }
 
 
+def known_for_windows(store: Store) -> dict[str, tuple[int, int]]:
+    """The rows of what is known for windows, by table: all of them, and those of subscriptions that are no more."""
+    gone = "subscription_id NOT IN (SELECT id FROM subscriptions)"
+    return {
+        table: (
+            store.one(f"SELECT COUNT(*) FROM {table}")[0],
+            store.one(f"SELECT COUNT(*) FROM {table} WHERE {gone}")[0],
+        )
+        for table in ("window_states", "kept_messages")
+    }
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_tenant_is_erased_and_no_other(kind: str, request: pytest.FixtureRequest) -> None:
     broker: RunningBroker = request.getfixturevalue(f"{kind}_broker")
@@ -53,6 +69,7 @@ def test_a_tenant_is_erased_and_no_other(kind: str, request: pytest.FixtureReque
         fill(party)
     deliveries = broker.store.one("SELECT COUNT(*) FROM deliveries")[0]
     before = counts(broker.store, other.id)
+    windows = known_for_windows(broker.store)
     assert all(count or table == "dead_letters" for table, count in counts(broker.store, gone.id).items())
     size = broker.store.one("SELECT value FROM counters WHERE name = 'bytes'")[0]
     with Client(broker.url, broker.operator_token) as client:
@@ -66,6 +83,9 @@ def test_a_tenant_is_erased_and_no_other(kind: str, request: pytest.FixtureReque
         assert client.erase_tenant(gone.name), "its name can be used again"
     assert set(counts(broker.store, gone.id).values()) == {0}
     assert counts(broker.store, other.id) == before
+    assert known_for_windows(broker.store) == {
+        "window_states": (windows["window_states"][0] - 3, 0), "kept_messages": (windows["kept_messages"][0] - 5, 0)
+    }  # fmt: skip
     assert broker.store.one("SELECT COUNT(*) FROM deliveries")[0] == deliveries - 15
     assert (
         broker.store.one("SELECT value FROM counters WHERE name = 'bytes'")[0]

@@ -110,3 +110,30 @@ def test_windows_are_exported_and_the_client_shows_them(party: Party) -> None:
         (delivery,) = client.pull("high")
         assert delivery.window is not None
         assert delivery.window["messages"] == [first.seq, second.seq]
+
+
+def test_explanations_say_what_a_window_holds_and_why_its_subscriber_is_told(party_on_each_store: Party) -> None:
+    party = party_on_each_store
+    party.subscribe("high", "/gauge", when=THREE)
+    party.subscribe("plain", "/gauge", subscriber="high")
+    first, second = (party.publish(gauge("Lea")) for _ in range(2))
+
+    def explained(**asked: object) -> dict[str, Any]:
+        answer = party.ok("POST", "/explain", json=asked)
+        (found,) = [one for one in answer["explanations"] if one["key"] == "high"]
+        assert found["details"]["window"]["reason"] in found["text"]
+        window: dict[str, Any] = found["details"]["window"]
+        return window
+
+    now = explained(key="high", xml=gauge("Lea"))
+    assert (now["when"], now["key"], now["delivers"]) == (THREE, "Lea", True)
+    assert now["holds"].startswith("2 of 3 since")
+    assert now["reason"].endswith(f"it stands for {first['seq']}, {second['seq']}, this message")
+    assert explained(subscriber="high", xml=gauge("Wye"))["reason"].startswith("it counts: with it, 1 of 3")
+    assert explained(key="high", xml="<other/>")["delivers"] is False
+    waiting = explained(key="high", seq=first["seq"])
+    assert (waiting["delivers"], waiting["reason"].partition(",")[0]) == (None, "it counts")
+    party.publish(gauge("Lea"))
+    assert explained(key="high", seq=first["seq"])["reason"].startswith("nothing is known of it any more")
+    (plain,) = party.ok("POST", "/explain", json={"key": "plain", "xml": gauge("Lea")})["explanations"]
+    assert "window" not in plain["details"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from urllib.parse import quote, urljoin, urlsplit
@@ -11,6 +12,7 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import Person
 from twigcast.broker.model import NewSubscription, SubscriptionState
+from twigcast.windows.declarations import read_window
 
 ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
 CALM = b"<alert><area>inland</area><severity>low</severity></alert>"
@@ -304,6 +306,24 @@ def test_the_workbench_shows_results_and_warnings_and_errors(party: Party) -> No
     assert "x" in page.all("//div[contains(@class, 'check bad')]")[0].text_content()
 
 
+def test_the_workbench_draws_regions_and_places(party: Party) -> None:
+    party.publish(b"<m><polygon>47.4,8.6 47.4,8.8 47.6,8.8 47.4,8.6</polygon></m>")
+    query = "/m[geo:within(*, geo:circle(47.37, 8.54, 5))]"
+    page = party.person.get("/console/workbench?query=" + quote(query))
+    (drawn,) = page.all("//svg[@class='map']")
+    assert "geo:circle(47.37, 8.54, 5) and 1 place of" in drawn.get("aria-label")
+    assert len(page.all("//svg[@class='map']/path[@class='region area']")) == 1
+    assert len(page.all("//svg[@class='map']/path[@class='place area']")) == 1
+    assert "8.5°E" in page.words
+    assert "km away from geo:circle" in page.words
+    # Across the antimeridian the place is drawn beside the region.
+    party.publish(b"<m><point>-17 -179.9</point></m>")
+    page = party.person.get("/console/workbench?query=" + quote("/m[geo:within(*, geo:circle(-17, 179.9, 60))]"))
+    (point,) = page.all("//svg[@class='map']/circle/@cx")
+    assert 240 < float(point) < 480
+    assert not party.person.get("/console/workbench?query=" + quote("/m/point")).all("//svg[@class='map']")
+
+
 def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None:
     party.publish(ALERT)
     csrf = party.person.get("/console/workbench").all("//form[@id='bench']/@data-csrf")[0]
@@ -313,6 +333,45 @@ def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None
     assert "<html" not in page.text
     assert "1 of 1 message matches" in page.words
     assert party.person.send("/console/workbench/results", {**fields, "count": "many"}).status == 422
+
+
+def test_the_workbench_shows_what_a_window_would_have_delivered(party: Party) -> None:
+    gauges = (("Lea", 5), ("Lea", 1), ("Wye", 6), ("Lea", 7), ("Lea", 8))
+    seqs = party.publish(*(f"<gauge river='{river}' level='{level}'/>".encode() for river, level in gauges))
+    query, when = "//gauge[@level > 4]", '{"at_least": 2, "within": "10 min", "by": "/gauge/@river"}'
+    address = f"/console/workbench?query={quote(query)}&when={quote(when)}"
+    page = party.person.get(address)
+    assert "Its subscriber would have been told 1 time, and 4 times without a window" in page.words
+    assert [int(link) for link in page.all("//ul[@class='told']//a/@data-message")] == [seqs[0], seqs[3]]
+    assert "4 of 5 messages match" in page.words
+    assert len(page.all("//ul[@class='hits']//span[contains(@class, 'badge')]")) == 1
+    assert "it counts: with it, 1 of 2 have come within 10 min" in page.words, "the newest is shown"
+    assert "Wye: 1 of 2 since" in page.words
+    page = party.person.get(f"{address}&message={seqs[3]}")
+    assert f"it stands for {seqs[0]}, {seqs[3]}" in page.words
+    page = party.person.get(f"{address}&message={seqs[1]}")
+    assert "the query does not match" in page.words
+    results = quote("for $g in /gauge return <r>{$old}</r>")
+    changed = quote('{"changed": "/gauge/@river", "by": "1", "keep": "2 d"}')
+    page = party.person.get(f"/console/workbench?query={results}&when={changed}&count=20")
+    (change,) = page.all("//ul[@class='told']/li[1]")
+    assert "from Wye to Lea" in change.text_content()
+    for wrong, said in (('{"at_least": 2}', "within: it is missing"), ("{", "JSON"), ('{"changed": "//u:x"}', "u")):
+        page = party.person.get(f"/console/workbench?query={quote(query)}&when={quote(wrong)}")
+        assert said in page.all("//div[contains(@class, 'check bad')]")[0].text_content()
+    digest = party.person.get(f"/console/workbench?query={quote(query)}&when={quote(json.dumps({'digest': '1 d'}))}")
+    assert "would not have been told, and 4 times" in digest.words
+    assert "4 collected since" in digest.words
+    assert party.person.get(f"/console/subscriptions/new?query={quote(query)}&when={quote(when)}").status == 200
+
+
+def test_the_page_of_a_message_says_what_the_window_of_a_subscription_knows_of_it(party: Party) -> None:
+    window = read_window({"at_least": 2, "within": "10 min"})
+    party.broker.subscribe("high", "//gauge[@level > 4]", tenant_id=party.tenant_id, window=window)
+    (seq,) = party.publish(b"<gauge level='5'/>")
+    page = party.person.get(f"/console/messages/one?seq={seq}&key=high")
+    assert "now: 1 of 2 since" in page.words
+    assert "it counts, and its subscriber has not been told of it" in page.words
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The records that the sink of Kafka topics makes; ``tests/end_to_end/test_pipeline_kafka.py`` sends them."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,29 @@ def test_records_have_keys_and_headers(spark: "SparkSession") -> None:
     assert (record["key"], bytes(record["value"])) == ("m", b"<m")
     assert headers.keys() == {"id", "message_id", "reason", "line", "run", "batch"}
     assert KafkaTopics(servers="s", deliveries="a", key="message_id").records("deliveries", rows).first()["key"] == "m"  # type: ignore[index]
+
+
+@pytest.mark.spark
+def test_records_say_what_a_window_tells_of_and_have_an_id_each(spark: "SparkSession") -> None:
+    columns = "message_id string, key string, payload string, action string, window_key string, at timestamp, "
+    columns += "stands_for array<string>, old string, new string, run string, batch bigint"
+    at = datetime(2026, 11, 30, 2, tzinfo=UTC)
+    rows = [
+        ("m", "k", "<p/>", None, None, None, None, None, None, "r", 7),
+        ("m", "k", None, "deliver", "Lea", at, ["l", "m"], "1", "2", "r", 7),
+        ("m", "k", "<digest/>", "release", "Lea", at, ["m"], None, None, "r", 7),
+        (None, "k", "<absence/>", "absent", "", at, [], None, None, "r", 7),
+    ]
+    sink = KafkaTopics(servers="broker:9092", deliveries="a")
+    found = [
+        {header["key"]: bytes(header["value"]).decode() for header in record["headers"]}
+        for record in sink.records("deliveries", spark.createDataFrame(rows, columns)).collect()
+    ]
+    assert len({one["id"] for one in found}) == 4
+    assert found[0].keys() == {"id", "message_id", "subscription", "run", "batch"}
+    told = {name: found[1][name] for name in ("action", "window_key", "stands_for", "old", "new")}
+    assert told == {"action": "deliver", "window_key": "Lea", "stands_for": '["l","m"]', "old": "1", "new": "2"}
+    assert "message_id" not in found[3]
 
 
 @pytest.mark.spark

@@ -22,7 +22,7 @@ use crate::ids::{ProductStateId, ShapeId};
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
 use crate::rewrite::batch::BatchRewriter;
-use crate::scan::{ScanOptions, Scanner};
+use crate::scan::{ScanOptions, ScannedMessage, Scanner};
 use crate::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::ConditionDecisions;
@@ -47,6 +47,8 @@ pub struct Matcher {
     scanner: Scanner,
     /// The last message.
     pub(super) document: Document,
+    /// The last message as it was scanned.
+    pub(super) scanned: ScannedMessage,
     /// `None` while it is borrowed.
     decoder: Option<Box<Decoder>>,
     /// Working memory of [`StreamMatcher`].
@@ -156,29 +158,37 @@ impl Matcher {
     /// Scans a message into the document.
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: ScanOptions) -> Result<(), MessageError> {
         let published = self.published.take();
+        self.release_message();
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)?;
         self.document.published = Some(published.unwrap_or_else(Temporal::present));
         Ok(())
     }
 
-    /// Scans a message into the document, also one that its DOCTYPE changes. The document is of the message that is the answer
-    /// then.
+    /// Scans a message into the document, also one that its DOCTYPE changes, unless another processor is to read it too.
     pub(super) fn scan_expanding(
         &mut self,
         engine: &Engine,
         source: &[u8],
         options: ScanOptions,
-    ) -> Result<Option<String>, MessageError> {
+    ) -> Result<(), MessageError> {
         let published = self.published.take();
-        let Engine { vocabulary, limits, .. } = engine;
-        let expanded = self.scanner.scan_expanding(source, vocabulary, limits, options, &mut self.document)?;
+        self.release_message();
+        let (Engine { vocabulary, limits, .. }, expands) = (engine, !engine.has_external());
+        self.scanned = self.scanner.scan_message(source, vocabulary, limits, options, &mut self.document, expands)?;
         self.document.published = Some(published.unwrap_or_else(Temporal::present));
-        Ok(expanded)
+        Ok(())
     }
 
-    /// Takes the memory of an expanded message back.
-    pub(super) fn keep_expanded(&mut self, expanded: String) {
-        self.scanner.keep_expanded(expanded);
+    /// Forgets what the DOCTYPE of the last message has made of it; a large one should not be kept until the next.
+    pub fn release_message(&mut self) {
+        if let Some(expanded) = std::mem::take(&mut self.scanned).take_expanded() {
+            self.keep_memory(expanded);
+        }
+    }
+
+    /// Takes the memory of an expanded message, for the next one. Returns memory that is not needed.
+    pub fn keep_memory(&mut self, expanded: String) -> String {
+        self.scanner.keep_memory(expanded)
     }
 
     /// Decodes a stream into the document, and calls `work` with the bytes that the document's spans index into.

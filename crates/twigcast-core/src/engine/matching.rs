@@ -13,22 +13,19 @@ impl Engine {
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_recording(matcher, source, self.needs.scan_options(), true)
+        self.catch_up(matcher);
+        matcher.scan(self, source, self.needs.scan_options())?;
+        self.run_scanned(matcher, source, true);
+        Ok(())
     }
 
-    /// Matches one message, as [`Self::run`] does, after expanding it if its DOCTYPE changes it. For callers that need the
-    /// matching subscriptions only: the expanded message is not available afterwards.
+    /// Matches one message, as [`Self::run`] does, after expanding it if its DOCTYPE changes it, unless another processor is
+    /// to read it too.
     ///
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first, for another reason.
     pub fn run_expanding(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.catch_up(matcher);
-        let expanded = matcher.scan_expanding(self, source, self.needs.scan_options())?;
-        self.run_scanned(matcher, expanded.as_deref().map_or(source, str::as_bytes), true);
-        if let Some(expanded) = expanded {
-            matcher.keep_expanded(expanded);
-        }
-        Ok(())
+        self.run_recording(matcher, source, self.needs.scan_options(), true)
     }
 
     /// Matches one message, as [`Self::run`] does, that comes as an element stream (see [`crate::stream`]).
@@ -48,8 +45,8 @@ impl Engine {
         })
     }
 
-    /// Scans a message, recording what the caller needs, and matches it. If not `marks`, queries that the batch
-    /// rewriter decides are left to it.
+    /// Scans a message, recording what the caller needs, and matches it, as [`Self::run_expanding`] does. If not `marks`,
+    /// queries that the batch rewriter decides are left to it.
     pub(super) fn run_recording(
         &self,
         matcher: &mut Matcher,
@@ -58,8 +55,10 @@ impl Engine {
         marks: bool,
     ) -> Result<(), MessageError> {
         self.catch_up(matcher);
-        matcher.scan(self, source, options)?;
-        self.run_scanned(matcher, source, marks);
+        matcher.scan_expanding(self, source, options)?;
+        let scanned = std::mem::take(&mut matcher.scanned);
+        self.run_scanned(matcher, scanned.bytes(source), marks);
+        matcher.scanned = scanned;
         Ok(())
     }
 

@@ -67,7 +67,8 @@ impl Engine {
     /// The query is too expensive on this message.
     pub fn node_count(&self, matcher: &mut Matcher, source: &[u8], slot: Slot) -> Result<usize, EvalError> {
         let Some(expr) = self.expression(matcher, slot) else { return Ok(1) };
-        let evaluator = self.evaluator(Message { source, document: &matcher.document });
+        let Matcher { document, scanned, .. } = matcher;
+        let evaluator = self.evaluator(Message { source: scanned.bytes(source), document });
         Ok(match evaluator.value(&expr, Context::DOCUMENT)? {
             Value::Nodes(nodes) => nodes.len(),
             other => usize::from(truth(&other)),
@@ -111,7 +112,7 @@ impl Engine {
         if self.has_rewriting() {
             self.run_recording(matcher, source, ScanOptions::ALL, self.unshared_results)
         } else {
-            self.run(matcher, source)
+            self.run_expanding(matcher, source)
         }
     }
 
@@ -134,8 +135,8 @@ impl Engine {
     ) -> Vec<(Slot, ExtractError)> {
         let before = payloads.len() as u32;
         let mut delivered = MessageDeliveries::default();
-        let Matcher { document, rewriter, decisions, in_order, .. } = matcher;
-        let decisions = &*decisions;
+        let Matcher { document, scanned, rewriter, decisions, in_order, .. } = matcher;
+        let (decisions, source) = (&*decisions, scanned.bytes(source));
         let mut interpreter = self.interpreter(Message { source, document }, payloads);
         let (mut unassembled, mut is_in_order) = (Vec::new(), false);
         if self.unshared_results {
@@ -186,9 +187,10 @@ impl Engine {
         payloads: &mut Payloads,
     ) -> Result<PreparedDeliveries, MessageError> {
         self.run_delivering(matcher, source)?;
+        let scanned = std::mem::take(&mut matcher.scanned);
         let Matcher { document, rewriter, decisions, .. } = matcher;
         let decisions = &*decisions;
-        let mut interpreter = self.interpreter(Message { source, document }, payloads);
+        let mut interpreter = self.interpreter(Message { source: scanned.bytes(source), document }, payloads);
         let (mut deliveries, mut unassembled) = (MessageDeliveries::default(), Vec::new());
         let (mut prepared, mut named) = (None, None);
         if self.unshared_results {
@@ -209,7 +211,8 @@ impl Engine {
             subscribers: Arc::clone(self.subscription_table.subscribers()),
             is_plain: self.subscription_table.is_all_plain(),
         };
-        Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
+        let prepared = prepared.unwrap_or_default();
+        Ok(PreparedDeliveries::new(scanned, deliveries, others, (prepared, named), subscribed))
     }
 
     /// Adds the deliveries of the queries that the batch rewriter has decided, by result id. Queries whose results the

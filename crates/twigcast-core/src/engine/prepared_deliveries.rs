@@ -9,6 +9,7 @@ use super::subscribers::{Subscribers, SubscribersByQuery};
 use crate::ids::Slot;
 use crate::rewrite::batch::QueryResults;
 use crate::rewrite::{ExtractError, Payloads, PreparedResults, ResultIds};
+use crate::scan::ScannedMessage;
 
 /// The panic message where laying out the results was interrupted. Only laying out writes; if it ends in a panic, the
 /// entries are inconsistent, and no result may be assembled from them.
@@ -20,6 +21,8 @@ const CUT_SHORT: &str = "laying out the results of this message was cut short by
 /// or all at once. The population may change in the meantime: the subscribers are those at the time of the match.
 #[derive(Debug)]
 pub struct PreparedDeliveries {
+    /// What its DOCTYPE has made of the message.
+    scanned: ScannedMessage,
     /// Deliveries whose payloads were made when the message was matched. These payloads come first.
     immediate: MessageDeliveries,
     /// The number of these payloads.
@@ -79,6 +82,7 @@ impl PreparedDeliveries {
     /// Creates the deliveries of a message. `immediate_count` payloads have been made. If the results have ids already,
     /// `named` has their deliveries, the results, and the ids of those that are too large.
     pub(super) fn new(
+        scanned: ScannedMessage,
         immediate: MessageDeliveries,
         immediate_count: u32,
         (prepared, named): (PreparedResults, Option<(MessageDeliveries, ResultIds, Vec<u32>)>),
@@ -86,8 +90,16 @@ impl PreparedDeliveries {
     ) -> Self {
         let count = immediate.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
-        let mut prepared_deliveries =
-            Self { immediate, immediate_count, prepared, too_large, subscribed, count, expanded: OnceLock::new() };
+        let mut prepared_deliveries = Self {
+            scanned,
+            immediate,
+            immediate_count,
+            prepared,
+            too_large,
+            subscribed,
+            count,
+            expanded: OnceLock::new(),
+        };
         if let Some((delivered, results, too_large)) = named {
             let expanded = prepared_deliveries.with_immediate(delivered, results);
             prepared_deliveries.count = expanded.delivered.slots.len();
@@ -138,6 +150,17 @@ impl PreparedDeliveries {
 
     fn slot_bound(&self) -> usize {
         self.subscribed.subscribers.keys.len()
+    }
+
+    /// Returns the document that is delivered to those whose queries rewrite nothing, in parts; `None`: the message as it came,
+    /// which is `source`.
+    pub fn document<'m>(&'m self, source: &'m [u8]) -> Option<[Cow<'m, [u8]>; 4]> {
+        self.scanned.document(source)
+    }
+
+    /// Takes out the memory of the message, if it was expanded. After that, nothing more can be assembled.
+    pub fn take_memory(&mut self) -> Option<String> {
+        self.scanned.take_expanded()
     }
 
     /// Returns the number of deliveries.
@@ -201,6 +224,7 @@ impl PreparedDeliveries {
     pub fn write<'a>(&self, number: usize, source: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
         match self.result_id(number) {
             Some(number) if !self.is_too_large(number) => {
+                let source = self.scanned.bytes(source);
                 self.expanded().results.write(&self.prepared(), number, source, memory)
             }
             _ => &[],
@@ -221,7 +245,7 @@ impl PreparedDeliveries {
         immediate: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
-        let results = &self.expanded().results;
+        let (results, source) = (&self.expanded().results, self.scanned.bytes(source));
         // Laying out saves a sixth of the time even if some results are too large.
         if !results.is_empty() {
             self.prepared.write().expect(CUT_SHORT).join(source);

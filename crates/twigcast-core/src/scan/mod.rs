@@ -56,6 +56,7 @@ use crate::scan::fault::{Fault, ScanResult};
 use crate::scan::namespaces::PrefixBindings;
 use crate::vocabulary::Vocabulary;
 
+pub use expanding::ScannedMessage;
 use pass::Prefixed;
 pub use pass::ScanOptions;
 pub(crate) use pass::{OpenElement, ScanPass, leaf, span};

@@ -1,6 +1,8 @@
 //! The prolog before the root element: the XML declaration, which also says how the bytes are to be read, and the
 //! document type declaration.
 
+use std::ops::Range;
+
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
 use crate::scan::dtd::Declarations;
 use crate::scan::dtd::subset::{self, SubsetState, external_id};
@@ -8,7 +10,7 @@ use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
 use crate::scan::pass::ScanPass;
 
-const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Facts about a message that its first bytes state.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct EncodingHint {
     pub standalone: bool,
     /// US-ASCII is declared, so other characters are errors.
     pub ascii_only: bool,
+    /// The part of the XML declaration that names an encoding, with the white space before it.
+    pub encoding: Range<usize>,
 }
 
 /// Reads byte-order mark and XML declaration. A message that is not UTF-8 has to be decoded first.
@@ -65,11 +69,14 @@ fn xml_declaration(source: &[u8], start: usize) -> ScanResult<EncodingHint> {
         order = rank;
         match rank {
             1 => version(field.value, at)?,
-            2 => match encoding(field.value, at, || source.is_ascii())? {
-                Encoding::Utf8 => {}
-                Encoding::Ascii => opening.ascii_only = true,
-                Encoding::Other(fault) => other_encoding = Some(fault),
-            },
+            2 => {
+                opening.encoding = before..field.end;
+                match encoding(field.value, at, || source.is_ascii())? {
+                    Encoding::Utf8 => {}
+                    Encoding::Ascii => opening.ascii_only = true,
+                    Encoding::Other(fault) => other_encoding = Some(fault),
+                }
+            }
             _ => opening.standalone = standalone(field.value, at)?,
         }
         at = field.end;

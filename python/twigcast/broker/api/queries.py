@@ -18,7 +18,9 @@ from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import UnknownObject
 from twigcast.broker.hub.source_schemas import SourceSchemas
-from twigcast.broker.model import StoredMessage
+from twigcast.broker.hub.window_explanations import with_window
+from twigcast.broker.model import StoredMessage, StoredSubscription
+from twigcast.broker.store.store import Store
 from twigcast.broker.stored_positions import explain_stored
 from twigcast.errors import QueryError, QueryLimitExceeded, caret
 from twigcast.explanation import explain as explain_query
@@ -99,33 +101,44 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
             break
         # A step at a time: tenants ask by turns.
         results += await shared.broker.questions.run(
-            principal.tenant_id, partial(_explain_some, asked[len(results) :], message, limits)
+            principal.tenant_id, partial(_explain_some, asked[len(results) :], message, limits, shared.broker.store)
         )
     return ExplanationsOut(explanations=results, next=following)
 
 
-def _explain_some(asked: Sequence[_Asked], message: bytes | StoredMessage, limits: Limits) -> list[ExplanationOut]:
-    """Returns the first explanations: one, and as many more as can be made in a moment."""
+def _explain_some(
+    asked: Sequence[_Asked], message: bytes | StoredMessage, limits: Limits, store: Store
+) -> list[ExplanationOut]:
+    """Returns the first explanations: one, and as many more as can be made in a moment. Blocks."""
     until = time.monotonic() + _STEP_SECONDS
     results: list[ExplanationOut] = []
-    for key, query in asked:
-        results.append(_explain(key, query, message, limits))
+    for subscription, query in asked:
+        results.append(_explain(subscription, query, message, limits, store))
         if time.monotonic() > until:
             break
     return results
 
 
 _Query = tuple[str, dict[str, str], Dialect, Params]
-_Asked = tuple[str | None, _Query]
-"""A query with its key, if it has one."""
+_Asked = tuple[StoredSubscription | None, _Query]
+"""A query with its subscription, if it has one."""
 
 
-def _explain(key: str | None, query: _Query, message: bytes | StoredMessage, limits: Limits) -> ExplanationOut:
+def _explain(
+    subscription: StoredSubscription | None,
+    query: _Query,
+    message: bytes | StoredMessage,
+    limits: Limits,
+    store: Store,
+) -> ExplanationOut:
     text, namespaces, dialect, params = query
     if isinstance(message, StoredMessage):
         result = explain_stored(text, message, namespaces=namespaces, dialect=dialect, limits=limits, params=params)
     else:
         result = explain_query(text, message, namespaces=namespaces, dialect=dialect, limits=limits, params=params)
+    key = None
+    if subscription is not None:
+        key, result = subscription.key, with_window(result, subscription, message, store, limits)
     return ExplanationOut(key=key, query=text, matches=result.matches, text=str(result), details=dict(result.details))
 
 
@@ -160,5 +173,5 @@ async def _queries(shared: ApiContext, principal: Principal, body: ExplainIn) ->
             raise UnknownObject(f"there is no subscriber {body.subscriber!r}")
     page = subscriptions[:_EXPLAINED_MAX]
     following = page[-1].key if len(subscriptions) > len(page) else None
-    asked: list[_Asked] = [(s.key, (s.query, dict(s.namespaces), s.dialect, s.query_params)) for s in page]
+    asked: list[_Asked] = [(s, (s.query, dict(s.namespaces), s.dialect, s.query_params)) for s in page]
     return asked, following

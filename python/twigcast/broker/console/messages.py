@@ -16,7 +16,7 @@ from twigcast.broker.console.overlay import route_of
 from twigcast.broker.console.pages import first_message
 from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.console.subscriptions import find, query_input_of
+from twigcast.broker.console.subscriptions import find
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import UnknownObject
 from twigcast.broker.model import MessageSummary, StoredMessage
@@ -88,7 +88,7 @@ async def one(request: PageRequest) -> Response:
     if asked_key:
         try:
             subscription = await find(request)
-            shown = await account_of(request, query_input_of(subscription), message)
+            shown = await account_of(request, subscription, message)
         except TwigcastError as error:
             trouble = str(error)
     laid = shown.laid if shown else await request.read(lay_out, as_text(message.xml))

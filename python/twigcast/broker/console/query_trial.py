@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
+from twigcast.broker.console.region_maps import RegionMapView, region_maps
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.stored_positions import explain_stored, nodes_of_stored
 from twigcast.errors import (
@@ -24,6 +26,7 @@ from twigcast.errors import (
     UnsupportedQuery,
     caret,
 )
+from twigcast.explanation import Explanation
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
@@ -133,11 +136,10 @@ class QueryTrial:
         return sum(1 for one in self.tried if one.answer == "yes")
 
 
-class QueryTrialRun:
-    """A trial of a query on messages, in their order, within bounds of time and size; raises QueryError."""
+class TrialRun(ABC):
+    """A trial on messages, in their order, within bounds of time and size."""
 
-    def __init__(self, query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> None:
-        self._engine = _engine(query_input, limits)
+    def __init__(self, messages: Sequence[StoredMessage]) -> None:
         self._messages = messages
         self._until = time.monotonic() + SECONDS_MAX
         self._remaining = BYTES_MAX
@@ -154,10 +156,14 @@ class QueryTrialRun:
             if self._tried and (self._remaining < 0 or time.monotonic() > self._until):
                 self.is_over = True
                 return
-            self._tried.append(_try(self._engine, message))
+            self._tried.append(self._try(message))
             self.is_over = len(self._tried) == len(self._messages)
             if time.monotonic() > until:
                 return
+
+    @abstractmethod
+    def _try(self, message: StoredMessage) -> MessageTrial:
+        """Tries it on one message."""
 
     @property
     def result(self) -> QueryTrial:
@@ -165,7 +171,19 @@ class QueryTrialRun:
         return QueryTrial(self._tried, len(self._messages) - len(self._tried))
 
 
-def _engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:
+class QueryTrialRun(TrialRun):
+    """A trial of a query on messages; raises QueryError."""
+
+    def __init__(self, query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> None:
+        super().__init__(messages)
+        self._engine = trial_engine(query_input, limits)
+
+    def _try(self, message: StoredMessage) -> MessageTrial:
+        return _try(self._engine, message)
+
+
+def trial_engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:
+    """Returns a set that has a query alone, under the key ``q``; raises QueryError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         return SubscriptionSet(
@@ -217,11 +235,21 @@ class MessageReport:
     """The lines of the explanation."""
     trouble: str | None = None
     """Why a part is missing."""
+    maps: Sequence[RegionMapView] = ()
+    """The regions of the query, and the places of the message."""
 
 
-def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> MessageReport:
-    """Returns everything about a query and one message; raises QueryError, or RejectedMessage."""
-    engine = _engine(query_input, limits)
+def account(
+    query_input: QueryInput,
+    message: StoredMessage,
+    limits: Limits,
+    completed: Callable[[Explanation], Explanation] | None = None,
+) -> MessageReport:
+    """Returns everything about a query and one message; raises QueryError, or RejectedMessage.
+
+    `completed` adds to the explanation what is known of the subscription that has the query.
+    """
+    engine = trial_engine(query_input, limits)
     xml, text = message.with_ids, as_text(message.xml)
     try:
         outcome = explain_stored(
@@ -232,13 +260,19 @@ def account(query_input: QueryInput, message: StoredMessage, limits: Limits) -> 
             limits=_bounded(limits),
             params=query_input.params,
         )
+        outcome = outcome if completed is None else completed(outcome)
         nodes = nodes_of_stored(engine.nodes(xml, "q"), message)
         result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:
         return MessageReport(False, text, (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else text
     return MessageReport(
-        outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
+        outcome.matches,
+        text,
+        nodes if outcome.matches else (),
+        result,
+        _explanation_lines(lines(outcome.details)),
+        maps=region_maps(outcome.details),
     )
 
 

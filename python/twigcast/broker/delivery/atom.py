@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from twigcast.broker.feed_addresses import Capabilities, FeedName
 from twigcast.broker.model import QueuedDelivery, StoredMessage
+from twigcast.envelope import no_character
 from twigcast.errors import RejectedMessage
 from twigcast.reading.conversion import to_document
 
@@ -30,7 +31,6 @@ _TITLE_CHARACTERS: Final = 150
 _TITLES: Final = ("title", "headline", "hedline", "hl1", "subject", "event", "name")
 """Local names, in lower case, of elements that usually hold a title; the best first."""
 
-_NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _SPACE = re.compile(r"\s+")
 
@@ -197,7 +197,7 @@ def _shortened(pieces: Iterable[str], characters: int) -> str:
 
 def _text(text: str) -> str:
     """Returns text as XML; characters that no XML document can contain are replaced."""
-    return escape(_NO_CHARACTER.sub("\ufffd", text))
+    return escape(no_character().sub("\ufffd", text))
 
 
 def _time(seconds: float) -> str:

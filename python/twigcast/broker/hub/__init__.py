@@ -5,7 +5,8 @@
   ``tenant_threads``, which tenants share fairly;
 - ``writer``: the one thread that changes the store, many operations in one commit (``commit``);
 - ``operations``: the operations, and ``publishing``: the most important of them; ``overflow``: queues that are full;
-- ``lifecycles``: messages that update and cancel others; ``windows``: when subscribers are told;
+- ``lifecycles``: messages that update and cancel others; ``windows``: when subscribers are told, and
+  ``window_explanations``: why;
 - ``source_schemas``: subscriptions that no message can match; ``lookups``: what is added to messages from tables;
 - ``external_queries``: queries that Saxon evaluates;
 - ``replay``: matching stored messages for new subscriptions; ``retention``: their removal; ``upkeep``: regular work.

@@ -28,6 +28,7 @@ import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -91,12 +92,10 @@ class FolderSink(Sink):
         attempt: int,
         *,
         population_version: int | None = None,
-        has_relations: bool = False,
+        columns: AnswerColumns = NO_COLUMNS,
     ) -> "FolderWriter":
         """Opens the writer of a task."""
-        return FolderWriter(
-            Path(staging), partition, attempt, population_version=population_version, has_relations=has_relations
-        )
+        return FolderWriter(Path(staging), partition, attempt, population_version=population_version, columns=columns)
 
     def replace(self, staging: Path, reports: Sequence[TaskReport], summary: Summary) -> None:
         """Replaces the three folders and the summary."""
@@ -233,10 +232,10 @@ class FolderWriter:
         *,
         by_key: bool = False,
         population_version: int | None = None,
-        has_relations: bool = False,
+        columns: AnswerColumns = NO_COLUMNS,
     ) -> None:
         self._version = population_version
-        columns = AnswerColumns(population_version is not None, has_relations)
+        columns = replace(columns, has_versions=population_version is not None)
         self._tables = {
             kind: _TableWriter(
                 staged_path(staging, kind, partition, attempt),

@@ -49,7 +49,7 @@ class FrameSink(ABC):
         """
 
     def with_columns(self, columns: AnswerColumns) -> "FrameSink":
-        """Returns the sink for rows that have a column ``population_version``, ``relation`` or both.
+        """Returns the sink for rows that have further columns, such as ``population_version`` or ``relation``.
 
         Most sinks take any columns.
         """
@@ -64,5 +64,5 @@ class FrameSink(ABC):
 
         `rows` has the columns of the kind (:mod:`twigcast.spark.schemas`), then ``run``, ``batch``, ``event_time``,
         ``day`` and, if the population lives, ``population_version``. Deliveries have ``relation`` too, if life cycles
-        are followed.
+        are followed, or :data:`~twigcast.spark.schemas.WINDOW_COLUMNS`, if there are windows.
         """

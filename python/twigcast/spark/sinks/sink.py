@@ -104,12 +104,11 @@ class Sink(ABC):
         attempt: int,
         *,
         population_version: int | None = None,
-        has_relations: bool = False,
+        columns: AnswerColumns = NO_COLUMNS,
     ) -> AnswerWriter:
         """Opens the writer of a task, in the task. An attempt that is not reported leaves nothing behind.
 
-        `population_version` stands in each row, unless it is ``None``; `has_relations` says whether deliveries have
-        the relation of the message to its subscription.
+        `population_version` stands in each row, unless it is ``None``; `columns` says what deliveries have besides.
         """
 
     @abstractmethod

@@ -9,9 +9,11 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql.functions import col, lit
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from twigcast.errors import OutputError
 from twigcast.spark.schemas import KINDS, AnswerColumns
@@ -60,17 +62,22 @@ class AnswerTables(FrameSink):
     advice: str = ""
     """How Spark gets the format."""
 
-    has_relations: bool = False
-    """Whether deliveries have a column ``relation``, as with life cycles; set by the pipeline."""
+    of_deliveries: str = ""
+    """Further columns of deliveries, as with life cycles and windows; set by the pipeline."""
 
     def with_columns(self, columns: AnswerColumns) -> "AnswerTables":
-        """Returns the sink for tables with a column ``population_version``, ``relation`` or both."""
-        return replace(self, has_versions=columns.has_versions, has_relations=columns.has_relations)
+        """Returns the sink for tables with further columns."""
+        return replace(
+            self,
+            has_versions=columns.has_versions,
+            of_deliveries="".join(
+                f", `{one.name}` {one.dataType.simpleString()}"
+                for one in from_arrow_schema(pa.schema(columns.of_deliveries)).fields
+            ),
+        )
 
     def _kind_columns(self) -> dict[str, str]:
-        if not self.has_relations:
-            return _COLUMNS
-        return {**_COLUMNS, "deliveries": f"{_COLUMNS['deliveries']}, relation string"}
+        return {**_COLUMNS, "deliveries": f"{_COLUMNS['deliveries']}{self.of_deliveries}"}
 
     @property
     def _origin(self) -> str:

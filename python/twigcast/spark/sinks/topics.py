@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import OutputError
+from twigcast.spark.schemas import WINDOW_COLUMNS
 from twigcast.spark.sinks.frame_sink import FrameSink, RowOrigin
 
 _HEADERS: Final = {
@@ -15,6 +16,9 @@ _HEADERS: Final = {
     "rejected": {"message_id": "message_id", "reason": "reason", "line": "line", "column": "`column`"},
 }
 """By kind: the headers besides ``id``, ``run`` and ``batch``, with the columns whose values they have."""
+
+_OF_WINDOWS: Final = {name: f"`{name}`" for name in WINDOW_COLUMNS.names}
+"""The headers of deliveries that say what they tell of, with the columns whose values they have."""
 
 _SPARK_SETS: Final = frozenset({"kafka.bootstrap.servers", "topic", "path"})
 
@@ -26,7 +30,8 @@ class KafkaTopics(FrameSink):
     Each record has the payload, or the rejected message, as its value, and these headers: ``id``, ``message_id``,
     ``run``, ``batch``; of a delivery also ``subscription``, of a rejected message ``reason`` and, if known, ``line``
     and ``column``. Kafka gets the last micro-batch before a kill again. The ``id`` is the same then: it is made of the
-    id of the message and the key of the subscription.
+    id of the message and the key of the subscription. If subscriptions have windows, what
+    they tell of stands in headers, too.
 
     Raises:
         OutputError: No topic is named, or an option is one that the sink sets itself.
@@ -88,6 +93,8 @@ class KafkaTopics(FrameSink):
         """Returns the records of rows of a kind: ``key``, ``value``, ``headers``."""
         headers = {**_HEADERS[kind], "run": "run", "batch": "batch"}
         headers |= {name: name for name in ("population_version", "relation") if name in rows.columns}
+        if kind == "deliveries" and "action" in rows.columns:
+            headers |= {**_OF_WINDOWS, "stands_for": "if(action is null, null, to_json(stands_for))"}
         named = [f"named_struct('key', 'id', 'value', cast({_id(kind, rows)} as binary))"]
         named += [
             f"named_struct('key', '{name}', 'value', cast(cast({column} as string) as binary))"
@@ -110,5 +117,9 @@ def _id(kind: str, rows: DataFrame) -> str:
     """Returns the expression for the id of a record, which is the same when its micro-batch is run again."""
     subscription = "key" if kind == "deliveries" else "''"
     # Who got a message learns under its id that it has expired: that is another record.
-    is_end = ", if(relation <=> 'expired', '\\nexpired', '')" if "relation" in rows.columns else ""
-    return f"sha2(concat(message_id, '\\n', {subscription}{is_end}), 256)"
+    further = ", if(relation <=> 'expired', '\\nexpired', '')" if "relation" in rows.columns else ""
+    if "action" in rows.columns:
+        # Several windows may be told of one message, and silence of none.
+        parts = "concat_ws('\\n', action, window_key, cast(unix_micros(at) as string), to_json(stands_for))"
+        further = f", if(action is null, '', concat('\\n', {parts}))"
+    return f"sha2(concat(coalesce(message_id, ''), '\\n', {subscription}{further}), 256)"

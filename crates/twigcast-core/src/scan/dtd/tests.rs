@@ -210,7 +210,9 @@ fn a_scanner_reads_what_a_doctype_changes() {
         );
         let (mut one, mut other) = (Document::default(), Document::default());
         let bytes = source.as_bytes();
-        let read = Scanner::new().scan_expanding(bytes, &vocabulary, &limits, ScanOptions::ALL, &mut one);
+        let read = Scanner::new()
+            .scan_message(bytes, &vocabulary, &limits, ScanOptions::ALL, &mut one, true)
+            .map(|mut scanned| scanned.take_expanded());
         let mut expected =
             Scanner::new().scan(bytes, &vocabulary, &limits, ScanOptions::ALL, &mut other).map(|()| None);
         if expected.as_ref().is_err_and(|error| error.kind == MessageErrorKind::NeedsConversion)
