@@ -1,4 +1,4 @@
-"""What the library adds to the engine: starting, naming keys, adding from tables, matching in an event loop."""
+"""What the library adds to the engine: starting, naming keys, encodings, adding from tables, event loops."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
@@ -26,7 +27,7 @@ _GEOCODE = ("alert", "info", "area", "geocode", "value")
 
 def measure() -> list[Row]:
     """All rows."""
-    return [*_starts(), *_naming(), *_adding(), *asyncio.run(_event_loop())]
+    return [*_starts(), *_naming(), *_encodings(), *_adding(), *asyncio.run(_event_loop())]
 
 
 def _starts() -> list[Row]:
@@ -117,6 +118,31 @@ def _named(name: str, queries: dict[str, str], messages: list[bytes]) -> Row:
         "keys_times": keys / matched,
         "in_times": asked / matched,
     }
+
+
+def _encodings() -> list[Row]:
+    """Long messages in other encodings, each in turn with the same in UTF-8."""
+    subscriptions = SubscriptionSet((f"k{number}", f"//item[@k = '{number * 700}']/p") for number in range(100))
+    ascii_text = "".join(f'<item k="{n}"><p>some words of item {n}, and more of them</p></item>' for n in range(60_000))
+    texts = {"ASCII": ascii_text, "letters of Latin-1": ascii_text.replace("words", "W\u00f6rter")}
+    texts["letters of all kinds"] = ascii_text.replace("words", "\u660e\u767d \u03bb\u03cc\u03b3\u03bf\u03b9")
+    forms = [(name, "utf-16") for name in texts] + [(name, "iso-8859-1") for name in list(texts)[:2]]
+    rows = []
+    for name, encoding in forms:
+        plain = f"<r>{texts[name]}</r>".encode()
+        other = f'<?xml version="1.0" encoding="{encoding}"?><r>{texts[name]}</r>'.encode(encoding)
+        first, second = side_by_side(STARTS, partial(subscriptions.match, plain), partial(subscriptions.match, other))
+        what = f"match, {name} in {encoding.upper()}, {len(other):,} bytes"
+        rows.append(
+            {
+                "what": what,
+                "match_us": 1e6 * first.best,
+                "us": 1e6 * second.best,
+                "times_match": second.best / first.best,
+                "target_times": TIMES_MATCH_TARGET,
+            }
+        )
+    return rows
 
 
 def _adding() -> list[Row]:

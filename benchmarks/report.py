@@ -183,7 +183,7 @@ _NOTES = {
         "message that matches the same queries as one of the last four are at hand; with other keys for each "
         "message, each is looked up, and the target is met where matching takes as long as that. `list_us`: what "
         "Python alone takes to make a list of these keys, which exist already, one by one; where that is more than "
-        "matching takes, no answer could meet the target."
+        "matching takes, no answer could meet the target. Other encodings: `match_us` is for the same in UTF-8."
     ),
     "records": (
         "A feed of 72,000 items, read from a file; a hundred subscriptions, of which each matches one item. `cut`: "

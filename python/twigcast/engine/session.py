@@ -33,9 +33,9 @@ from twigcast.forking import renew_in_children
 from twigcast.limits import Limits
 from twigcast.message_nodes import MessageNodes
 from twigcast.publication import microseconds
-from twigcast.reading.conversion import both_forms, to_utf8, without_doctype
+from twigcast.reading.conversion import both_forms, to_utf8
 from twigcast.reading.options import ReadOptions
-from twigcast.reading.preparation import delivered, prepared
+from twigcast.reading.preparation import prepared_forms
 from twigcast.reading.repair_counts import RepairCounts
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.registration import (
@@ -320,14 +320,16 @@ class EngineSession:
         Raises:
             RejectedMessage: It cannot be converted.
         """
-        if not self._prepares:
-            return source
+        return self._prepared_forms(source)[0] if self._prepares else source
+
+    def _prepared_forms(self, source: bytes) -> tuple[bytes, bytes | None]:
+        """Returns a message as :meth:`prepared` does, and as it is delivered, if more was done than to repair it."""
         repairs = RepairCounts()
-        xml = prepared(source, self.reading, self.limits.message_bytes_max, repairs)
+        forms = prepared_forms(source, self.reading, self.limits.message_bytes_max, repairs)
         if repairs:
             with self._counting:
                 self.repairs.by_kind.update(repairs.by_kind)
-        return xml
+        return forms
 
     def match(self, message: MessageLike, published: datetime | None = None) -> Match:
         """Returns the subscriptions that a message matches, which was published at a time, or is now.
@@ -420,17 +422,14 @@ class EngineSession:
         self, source: bytes, published: int
     ) -> tuple[bytes | Callable[[], bytes], Results | ListedResults, list[tuple[str, str]]]:
         """Returns a message as it is delivered whole, its results, and keys and reasons of undecided subscriptions."""
-        bytes_max = self.limits.message_bytes_max
-        xml = self.prepared(source)
+        xml, whole = self._prepared_forms(source) if self._prepares else (source, None)
         document: bytes | Callable[[], bytes]
         try:
             results = self.engine.results(xml, published)
-            document = results.document
+            document = results.document if whole is None else whole
         except NeedsConversion:
-            xml, document = both_forms(xml, bytes_max)
+            xml, document = both_forms(xml, self.limits.message_bytes_max)
             results = self.engine.results(xml, published)
-        if self._prepares:
-            document = without_doctype(delivered(source, self.reading, bytes_max), bytes_max)
         if self.engine.unread_count != self._unread_count:
             self._warn_of_unread()
         if not results.external:

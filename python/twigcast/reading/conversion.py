@@ -118,7 +118,8 @@ def expands(data: bytes, types: DocumentTypes) -> bool:
     """Returns whether document types that do not stand in a message may change it."""
     if types == _NO_TYPES:
         return False
-    return types.dtd is not None or _has(_DOCTYPE, data) or _has(b"&", data)
+    # One character is found sooner than many.
+    return types.dtd is not None or _has(b"&", data) or _has(_DOCTYPE, data)
 
 
 def _has(markup: bytes, data: bytes) -> bool:
@@ -137,7 +138,7 @@ def _converted(data: bytes, bytes_max: int, types: DocumentTypes) -> tuple[bytes
     utf8 = _decoded(data)
     if utf8[:3] == codecs.BOM_UTF8 or b"\0" in utf8[:2]:
         raise MalformedMessage(1, 1, "the message does not start with markup")
-    if _is_in(_DOCTYPE, utf8) or expands(utf8, types):
+    if expands(utf8, types) or _is_in(_DOCTYPE, utf8):
         return types.expanded(utf8, bytes_max)
     if len(utf8) > bytes_max:
         raise _too_long(bytes_max)
@@ -219,9 +220,8 @@ def _decoded(data: bytes, bytes_max: int | None = None) -> bytes:
     codec = _codec(declared) if declared else "utf-8"
     if declared and marked and codec not in {"utf-8", "ascii"}:
         raise _conflict(declared, "starts with the byte-order mark of UTF-8")
-    # What has a DOCTYPE is checked by its expansion. All codecs but the stateful ones have ASCII in them.
-    is_checked = codec == "utf-8" and _is_in(_DOCTYPE, head)
-    if is_checked or (codec not in _STATEFUL_CODECS and head.isascii()):
+    # All codecs but the stateful ones have ASCII in them. What has a DOCTYPE is checked by its expansion.
+    if (codec not in _STATEFUL_CODECS and head.isascii()) or (codec == "utf-8" and _is_in(_DOCTYPE, head)):
         return _undeclared(head)
     return _in_utf8(head, codec, bytes_max)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twigcast.reading.conversion import expands, to_document, to_utf8
+from twigcast.reading.conversion import both_forms, expands, to_document
 from twigcast.reading.options import ReadOptions
 from twigcast.reading.repair_counts import RepairCounts
 
@@ -20,11 +20,23 @@ def prepared(data: bytes, options: ReadOptions, bytes_max: int, repairs: RepairC
         RejectedMessage: The message cannot be converted: see :func:`~twigcast.reading.conversion.to_utf8`.
         SourceError: The file of the DTD cannot be read.
     """
+    return prepared_forms(data, options, bytes_max, repairs)[0]
+
+
+def prepared_forms(
+    data: bytes, options: ReadOptions, bytes_max: int, repairs: RepairCounts
+) -> tuple[bytes, bytes | None]:
+    """Returns a message as :func:`prepared` does, and as it is delivered, if more was done than to repair it.
+
+    Raises:
+        RejectedMessage: As for :func:`prepared`.
+        SourceError: As for :func:`prepared`.
+    """
     if options.tolerant:
         from twigcast.reading.repairs import repaired  # its patterns are compiled where somebody asks for repairs
 
         data = repaired(data, repairs, options.types.declares)
-    return to_utf8(data, bytes_max, options.types) if expands(data, options.types) else data
+    return both_forms(data, bytes_max, options.types) if expands(data, options.types) else (data, None)
 
 
 def delivered(data: bytes, options: ReadOptions, bytes_max: int) -> bytes:

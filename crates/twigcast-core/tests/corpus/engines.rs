@@ -146,7 +146,11 @@ pub fn count(engine: &Engine, matcher: &mut Matcher, message: &[u8], asked: &[St
     let locations = (!asked.is_empty()).then(|| locations(message));
     for key in asked {
         let slot = engine.slot_of(key).expect("a key of the engine");
-        let found = engine.selected(matcher, message, slot).expect("a message").expect("no budget");
+        // The nodes of a message that its DOCTYPE changes are those of the converted message.
+        let found = match engine.selected(matcher, message, slot) {
+            Err(error) => return Answer::refused(error),
+            Ok(found) => found.expect("no budget"),
+        };
         let all = locations.as_ref().expect("they were asked for");
         answer.nodes.insert(key.clone(), found.iter().map(|node| all[&(node.kind, node.start)].clone()).collect());
     }
