@@ -138,7 +138,7 @@ impl GeometryPart {
     }
 
     /// Returns the distance between two parts in kilometres. That of two shapes is measured at their corners, and may be a little
-    /// less where edges are long.
+    /// more where edges are long.
     fn kilometres_to(&self, other: &Self, limit: f64, effort: &Effort<'_>) -> Result<f64, TooMuch> {
         if let (Self::Shape(one), Self::Shape(other)) = (self, other) {
             let limit = (limit / RADIUS_KM).min(PI);
