@@ -15,6 +15,7 @@ import importlib
 import math
 import random
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,17 +37,17 @@ class Country:
     """Alerts and regions of one country."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._towns = [(self._random.uniform(26, 48), self._random.uniform(-122, -70)) for _ in range(TOWNS)]
+        self.random = random.Random(seed)
+        self._towns = [(self.random.uniform(26, 48), self.random.uniform(-122, -70)) for _ in range(TOWNS)]
 
     def _near_town(self, km: float) -> tuple[float, float]:
-        r = self._random
+        r = self.random
         latitude, longitude = r.choice(self._towns)
         return latitude + r.gauss(0, km / KM_OF_DEGREE), longitude + r.gauss(0, km / KM_OF_DEGREE)
 
     def ring(self, corners: int, km: float) -> Ring:
         """A closed ring of about this radius, without crossings."""
-        r = self._random
+        r = self.random
         latitude, longitude = self._near_town(60)
         ring = []
         for corner in range(corners):
@@ -60,11 +61,11 @@ class Country:
     def circle(self) -> tuple[float, float, float]:
         """A circle: latitude, longitude, kilometres."""
         latitude, longitude = self._near_town(40)
-        return round(latitude, 4), round(longitude, 4), round(self._random.uniform(2, 40), 1)
+        return round(latitude, 4), round(longitude, 4), round(self.random.uniform(2, 40), 1)
 
     def alert(self) -> bytes:
         """An alert of about two kilobytes."""
-        r = self._random
+        r = self.random
         rings = [self.ring(r.randrange(8, 30), r.uniform(8, 40)) for _ in range(r.choice([1, 1, 2, 3]))]
         words = [
             "warning",
@@ -126,54 +127,72 @@ def _as_ring(latitude: float, longitude: float, km: float) -> Ring:
     return [*ring, ring[0]]
 
 
-def measure(*kinds: str) -> list[Row]:
-    """Returns a row for each kind of regions and number of these; ``quick`` among the kinds: a small number."""
-    rows: list[Row] = []
-    quick = "quick" in kinds
-    for kind in ("circles", "polygons", "both"):
-        for count in [REGIONS // 100] if quick else [REGIONS // 10, REGIONS]:
-            country = Country(count)
-            messages = [country.alert() for _ in range(20 if quick else MESSAGES)]
-            queries, rings = [], []
-            for number in range(count):
-                if kind == "circles" or (kind == "both" and number % 2):
-                    circle = country.circle()
-                    region = "geo:circle({}, {}, {})".format(*circle)
-                    rings.append(_as_ring(*circle))
-                else:
-                    rings.append(country.ring(country._random.randrange(6, 40), country._random.uniform(10, 40)))
-                    region = f"geo:polygon('{_text(rings[-1])}')"
-                queries.append((str(number), f"//cap:polygon[geo:intersects(., {region})]"))
-            before = resident_bytes()
-            subscriptions = SubscriptionSet(namespaces={"cap": CAP})
-            added = once(lambda: subscriptions.add_many(queries))  # noqa: B023 - called at once
-            grown = resident_bytes() - before
-            matched = sum(len(subscriptions.match(message)) for message in messages)
-            feed = pa.array(messages, pa.large_binary())
-            works = [lambda: parse_with_expat(messages), lambda: subscriptions.match_batch(feed)]  # noqa: B023 - called at once
-            found: int | None = None
-            try:
-                loop, found = _shapely_loop(rings, messages)
-                works.append(loop)
-            except ImportError:
-                print("no shapely or lxml to compare with", file=sys.stderr)
-            timings = side_by_side(5, *works)
-            unit, us = timings[0].median / len(messages), timings[1].median / len(messages)
-            row: Row = {
-                "regions": kind,
-                "count": count,
-                "bytes": sum(map(len, messages)) // len(messages),
-                "matches": round(matched / len(messages), 1),
-                "E_us": round(unit * 1e6, 1),
-                "us": round(us * 1e6, 1),
-                "E": round(us / unit, 2),
-                "queries_per_s": round(count / added),
-                "bytes_per_query": round(grown / count),
-            }
-            if found is not None:
-                assert kind != "polygons" or found == matched, f"shapely finds {found}, the engine {matched}"
-                loop_us = timings[2].median / len(messages)
-                row |= {"shapely_matches": round(found / len(messages), 1), "shapely_us": round(loop_us * 1e6, 1)}
-                row["shapely_of_us"] = round(loop_us / us, 1)
-            rows.append(row)
-    return rows
+def rows(quick: bool) -> list[tuple[str, str, str]]:
+    """Returns the kinds of regions, the numbers of these and the numbers of alerts that are measured, each apart."""
+    counts = [REGIONS // 100] if quick else [REGIONS // 10, REGIONS]
+    messages = 20 if quick else MESSAGES
+    return [(kind, str(count), str(messages)) for kind in ("circles", "polygons", "both") for count in counts]
+
+
+def _divided(matches: int, messages: list[bytes]) -> list[Callable[[], object]]:
+    """Work on the same alerts with less to do: one region that is far away, or with as many matches without regions."""
+    far = SubscriptionSet(namespaces={"cap": CAP})
+    far.add("far", "//cap:polygon[geo:intersects(., geo:circle(-40, 60, 1))]")
+    named = SubscriptionSet(namespaces={"cap": CAP})
+    named.add_many((str(n), f"//cap:category[. = 'Met'][not(. = 'not {n}')]") for n in range(matches))
+    feed = pa.array(messages, pa.large_binary())
+    return [lambda: far.match_batch(feed), lambda: named.match_batch(feed)]
+
+
+def measure(kind: str, number: str, alerts: str) -> Row:
+    """Returns the row of one kind of regions."""
+    count = int(number)
+    country = Country(count)
+    messages = [country.alert() for _ in range(int(alerts))]
+    queries, rings = [], []
+    for index in range(count):
+        if kind == "circles" or (kind == "both" and index % 2):
+            circle = country.circle()
+            region = "geo:circle({}, {}, {})".format(*circle)
+            rings.append(_as_ring(*circle))
+        else:
+            rings.append(country.ring(country.random.randrange(6, 40), country.random.uniform(10, 40)))
+            region = f"geo:polygon('{_text(rings[-1])}')"
+        queries.append((str(index), f"//cap:polygon[geo:intersects(., {region})]"))
+    before = resident_bytes()
+    subscriptions = SubscriptionSet(namespaces={"cap": CAP})
+    added = once(lambda: subscriptions.add_many(queries))
+    grown = resident_bytes() - before
+    matched = sum(len(subscriptions.match(message)) for message in messages)
+    feed = pa.array(messages, pa.large_binary())
+    works: list[Callable[[], object]] = [
+        lambda: parse_with_expat(messages),
+        lambda: subscriptions.match_batch(feed),
+        *_divided(round(matched / len(messages)), messages),
+    ]
+    found: int | None = None
+    try:
+        loop, found = _shapely_loop(rings, messages)
+        works.append(loop)
+    except ImportError:
+        print("no shapely or lxml to compare with", file=sys.stderr)
+    unit, *timings = (timing.median / len(messages) for timing in side_by_side(5, *works))
+    us = timings[0]
+    row: Row = {
+        "regions": kind,
+        "count": count,
+        "bytes": sum(map(len, messages)) // len(messages),
+        "matches": round(matched / len(messages), 1),
+        "E_us": round(unit * 1e6, 1),
+        "us": round(us * 1e6, 1),
+        "E": round(us / unit, 2),
+        "read_E": round(timings[1] / unit, 2),
+        "reported_E": round(timings[2] / unit, 2),
+        "queries_per_s": round(count / added),
+        "bytes_per_query": round(grown / count),
+    }
+    if found is not None:
+        assert kind != "polygons" or found == matched, f"shapely finds {found}, the engine {matched}"
+        row |= {"shapely_matches": round(found / len(messages), 1), "shapely_us": round(timings[3] * 1e6, 1)}
+        row["shapely_of_us"] = round(timings[3] / us, 1)
+    return row

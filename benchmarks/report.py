@@ -131,8 +131,10 @@ _NOTES = {
     "places": (
         "Circles of 2 to 40 km and polygons of 6 to 40 corners around 300 towns; alerts with one to three polygons "
         "(`benchmarks/places.py`). `us`: processor microseconds per message, all in, one thread; `matches`: "
-        "subscriptions whose region meets the alert's. `shapely_us`: lxml parses, and an STRtree of shapely with "
-        "polygons finds the regions; to it, circles are polygons of 64 corners, so numbers of matches differ a little. "
+        "subscriptions whose region meets the alert's. Of `E`, `read_E` is what the alerts cost with one region that "
+        "is far away, and `reported_E` what they cost with as many matches that need no region. `shapely_us`: lxml "
+        "parses, and an STRtree of shapely with polygons finds the regions; to it, circles are polygons of 64 "
+        "corners, so numbers of matches differ a little. "
         "Target: 5 E for 100,000 regions."
     ),
     "transformation": (

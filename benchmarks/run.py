@@ -90,7 +90,7 @@ def _language(quick: bool) -> list[Row]:
 
 
 def _places(quick: bool) -> list[Row]:
-    return _apart_many("places", *(["quick"] if quick else []))
+    return [_apart("places", *row) for row in places.rows(quick)]
 
 
 def _transformation(quick: bool) -> list[Row]:

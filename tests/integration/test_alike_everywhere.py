@@ -68,18 +68,18 @@ MESSAGES = {
 Answers = Mapping[str, list[str] | str]
 
 
-def subscriptions() -> SubscriptionSet:
-    return SubscriptionSet(QUERIES)
+def subscriptions(queries: Mapping[str, str] = QUERIES) -> SubscriptionSet:
+    return SubscriptionSet(queries)
 
 
-def by_library(paths: list[Path], options: ReadOptions) -> Answers:
+def by_library(paths: list[Path], options: ReadOptions, queries: Mapping[str, str] = QUERIES) -> Answers:
     answers: dict[str, list[str] | str] = {}
     for item in read_messages(paths, options):
         if not isinstance(item, Message):
             answers[item.id] = str(item.error)
             continue
         try:
-            answers[item.id] = sorted(subscriptions().match(item.xml).keys)
+            answers[item.id] = sorted(subscriptions(queries).match(item.xml).keys)
         except RejectedMessage as error:
             answers[item.id] = str(item.located(error))
     return answers
@@ -89,8 +89,8 @@ def _placed(reason: str, line: int | None, column: int | None) -> str:
     return reason if line is None else f"line {line}, column {column}: {reason}"
 
 
-def by_batch(messages: Mapping[str, bytes]) -> Answers:
-    rows = subscriptions().match_batch(pa.array(list(messages.values()), pa.binary())).to_pylist()
+def by_batch(messages: Mapping[str, bytes], queries: Mapping[str, str] = QUERIES) -> Answers:
+    rows = subscriptions(queries).match_batch(pa.array(list(messages.values()), pa.binary())).to_pylist()
     return {name: _answer(row) for name, row in zip(messages, rows, strict=True)}
 
 
@@ -102,10 +102,10 @@ def _answer(row: MatchRow) -> list[str] | str:
     return sorted(row["keys"])
 
 
-def by_source(path: Path, options: ReadOptions) -> Answers:
+def by_source(path: Path, options: ReadOptions, queries: Mapping[str, str] = QUERIES) -> Answers:
     source = FileSource(str(path), options)
     source.has_places = options.has_places
-    matcher = BatchMatcher(subscriptions()._session)
+    matcher = BatchMatcher(subscriptions(queries)._session)
     answers: dict[str, list[str] | str] = {}
     for batch in (batch for task in source.plan(2) for batch in source.read(task)):
         found: dict[str, list[str]] = {name: [] for name in batch.column("message_id").to_pylist()}
@@ -135,13 +135,13 @@ def by_command(tmp_path: Path, path: Path, *flags: str) -> Answers:
     return {name: sorted(found) if isinstance(found, list) else found for name, found in answers.items()}
 
 
-def by_broker(folder: Path, messages: Mapping[str, bytes]) -> Answers:
+def by_broker(folder: Path, messages: Mapping[str, bytes], queries: Mapping[str, str] = QUERIES) -> Answers:
     answers: dict[str, list[str] | str] = {}
 
     async def play() -> None:
         store = open_store(folder)
         async with running(store) as broker:
-            queues = {key: (await subscribe(broker, key, query)).queue_id for key, query in QUERIES.items()}
+            queues = {key: (await subscribe(broker, key, query)).queue_id for key, query in queries.items()}
             for name, body in messages.items():
                 (result,) = await publish_any(broker, Submission(TENANT, body, "s", name))
                 if isinstance(result, RejectedRecord):
@@ -179,6 +179,46 @@ def test_messages_in_any_encoding_and_state(tmp_path: Path) -> None:
     assert by_source(folder, ReadOptions()) == expected
     assert by_command(tmp_path, folder) == told(matching(expected))
     assert by_broker(tmp_path / "store", MESSAGES) == expected
+
+
+REGION = "geo:polygon('47.2,8.4 47.2,8.9 47.6,8.9 47.6,8.4 47.2,8.4')"
+OF_PLACES = {
+    "intersects": f"/m[geo:intersects(*, {REGION})]",
+    "disjoint": f"/m[geo:disjoint(*, {REGION})]",
+    "within": f"/m[geo:within(*, {REGION})]",
+    "contains": "/m[geo:contains(*, geo:point(47.42, 8.6))]",
+    "near": "/m[geo:distance(*, geo:point(47.37, 8.54)) < 20]",
+    "circle": "/m[geo:intersects(*, geo:circle(-17, 179.9, 60))]",
+}
+PLACES = {
+    "cap": "<m><polygon xmlns='urn:oasis:names:tc:emergency:cap:1.2'>47.4,8.4 47.4,8.7 47.5,8.7 47.4,8.4</polygon></m>",
+    "georss": "<m><g:circle xmlns:g='http://www.georss.org/georss'>47 8 9000</g:circle></m>",
+    "gml": "<m><p xmlns='http://www.opengis.net/gml'><Point srsName='EPSG:4326'><pos>8.5 47.3</pos></Point></p></m>",
+    "kml": "<m><Point xmlns='http://www.opengis.net/kml/2.2'><coordinates>-179.9,-17</coordinates></Point></m>",
+    "text": "<m><at>47.2 8.4</at></m>",
+    "none": "<m><at>Zurich</at></m>",
+}
+
+
+def test_places(tmp_path: Path) -> None:
+    messages = {name: text.encode() for name, text in PLACES.items()}
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, body in messages.items():
+        (folder / name).write_bytes(body)
+    expected = by_library([folder], ReadOptions(), OF_PLACES)
+    assert expected == {
+        "cap": ["contains", "intersects", "near", "within"],
+        "georss": ["disjoint"],
+        "gml": ["intersects", "near", "within"],
+        "kml": ["circle", "disjoint"],
+        "text": ["intersects"],
+        "none": [],
+    }
+    assert by_batch(messages, OF_PLACES) == expected
+    assert by_source(folder, ReadOptions(), OF_PLACES) == expected
+    by_queue = by_broker(tmp_path / "store", messages, OF_PLACES)
+    assert {name: sorted(found) for name, found in by_queue.items()} == expected
 
 
 def zstd(data: bytes) -> bytes:

@@ -86,6 +86,8 @@ class Explanation:
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
     - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`NodeLocation`)
     - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
+    - ``maps``: the regions that were asked for, each with its ``text``, and the ``places`` compared with it. These and
+      the ``region`` are drawings: ``lines`` of longitudes and latitudes, rings if ``is_area``
     - ``nearness``: how much of the condition holds, from 0 to 1
     - ``verdict``: ``text``, ``holds``, ``hints`` (see :class:`Hint`), ``kind``, and by kind: ``all`` and ``any`` have
       ``operands`` and ``not`` has an ``operand``, which are verdicts; ``comparison`` has ``operator``, ``left`` and

@@ -4,10 +4,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -19,7 +21,7 @@ from twigcast.spark.lifecycles import FixedPopulation, PopulationOfBatch, relati
 from twigcast.spark.matching import BatchMatcher, MessageColumns
 from twigcast.spark.related_rows import RelatedAnswer
 from twigcast.spark.schemas import AnswerColumns
-from twigcast.spark.session import changed_settings, is_connected
+from twigcast.spark.session import changed_settings, task_slots
 from twigcast.spark.shipped_windows import Clock, load_windows
 from twigcast.spark.snapshots import Snapshot, load_session
 from twigcast.spark.sources.source import Batches, check_message_columns
@@ -85,11 +87,9 @@ def followed_settings(spark: SparkSession, settings: FollowedSettings | None) ->
     """Sets what a stream with state needs; afterwards the session has its own settings again."""
     if isinstance(settings, WindowSettings):
         check_protobuf()
-        changed = dict(STATE_SETTINGS)
-        if not is_connected(spark):
-            # Each partition has a store of its own in each micro-batch: more of them than cores only cost time.
-            cores = spark.sparkContext.defaultParallelism
-            changed[PARTITIONS] = str(min(cores, int(spark.conf.get(PARTITIONS) or cores)))
+        # Each partition has a store of its own in each micro-batch: more of them than cores only cost time.
+        cores = task_slots(spark)
+        changed = {**STATE_SETTINGS, PARTITIONS: str(min(cores, int(spark.conf.get(PARTITIONS) or cores)))}
         with changed_settings(spark, changed):
             yield
         return
@@ -212,27 +212,25 @@ def check_checkpoint(
 
 def _begun(spark: SparkSession, checkpoint: str) -> str | None:
     """Returns the table that tells how a stream was begun, ``""`` if it has no state, ``None`` if it is new."""
-    java = spark._jvm
-    assert java is not None, "a stream runs where its session is"
-    folder = java.org.apache.hadoop.fs.Path(checkpoint)
-    system = folder.getFileSystem(spark._jsc.hadoopConfiguration())
-    described = list(_files(system, java.org.apache.hadoop.fs.Path(folder, "state/0/_metadata")))
-    for path in described:
-        reader = java.java.util.Scanner(system.open(path), "UTF-8").useDelimiter("\\A")
-        text = reader.next() if reader.hasNext() else ""
-        reader.close()
+    described = _texts(spark, f"{checkpoint}/state/0/_metadata")
+    for text in described:
         for table in _BEGUN:
             # The names of tables stand in a text of JSON within JSON.
             if f'"{table}\\"' in text:
                 return table
     # Until the first micro-batch is done nothing is known, and nothing can be lost; it may have been killed.
-    return "" if not described and any(_files(system, java.org.apache.hadoop.fs.Path(folder, "commits"))) else None
+    return "" if not described and _texts(spark, f"{checkpoint}/commits") else None
 
 
-def _files(system: Any, folder: Any) -> Iterator[Any]:
-    """Yields the files in a folder, also in those below it."""
-    if not system.exists(folder):
-        return
-    files = system.listFiles(folder, True)
-    while files.hasNext():
-        yield files.next().getPath()
+def _texts(spark: SparkSession, folder: str) -> list[str]:
+    """Returns what stands in the files of a folder, wherever that is, and of those below it."""
+    if "://" not in folder:
+        files = sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.suffix != ".crc")
+        return [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    try:
+        rows = spark.read.text(folder, wholetext=True, recursiveFileLookup=True).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return []
+        raise
+    return [row[0] for row in rows]

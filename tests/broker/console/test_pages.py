@@ -306,6 +306,24 @@ def test_the_workbench_shows_results_and_warnings_and_errors(party: Party) -> No
     assert "x" in page.all("//div[contains(@class, 'check bad')]")[0].text_content()
 
 
+def test_the_workbench_draws_regions_and_places(party: Party) -> None:
+    party.publish(b"<m><polygon>47.4,8.6 47.4,8.8 47.6,8.8 47.4,8.6</polygon></m>")
+    query = "/m[geo:within(*, geo:circle(47.37, 8.54, 5))]"
+    page = party.person.get("/console/workbench?query=" + quote(query))
+    (drawn,) = page.all("//svg[@class='map']")
+    assert "geo:circle(47.37, 8.54, 5) and 1 place of" in drawn.get("aria-label")
+    assert len(page.all("//svg[@class='map']/path[@class='region area']")) == 1
+    assert len(page.all("//svg[@class='map']/path[@class='place area']")) == 1
+    assert "8.5°E" in page.words
+    assert "km away from geo:circle" in page.words
+    # Across the antimeridian the place is drawn beside the region.
+    party.publish(b"<m><point>-17 -179.9</point></m>")
+    page = party.person.get("/console/workbench?query=" + quote("/m[geo:within(*, geo:circle(-17, 179.9, 60))]"))
+    (point,) = page.all("//svg[@class='map']/circle/@cx")
+    assert 240 < float(point) < 480
+    assert not party.person.get("/console/workbench?query=" + quote("/m/point")).all("//svg[@class='map']")
+
+
 def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None:
     party.publish(ALERT)
     csrf = party.person.get("/console/workbench").all("//form[@id='bench']/@data-csrf")[0]

@@ -8,7 +8,6 @@ use rustc_hash::FxHasher;
 
 use super::expr_hash::{hash_expr, hash_step};
 use super::prefixes::PrefixIndex;
-use super::regions::RegionIndex;
 use super::substrings::SubstringIndex;
 use crate::ids::{ConditionId, OperandId, StructuralConditionId};
 use crate::plan::{Condition, NeededChild, NumberRange, Operand, Relation, ValueTest};
@@ -16,7 +15,6 @@ use crate::query::ast::{Expr, NameTest, Step};
 use crate::twig::conditions::StructuralConditions;
 use crate::util::chunked::Chunked;
 use crate::util::cow_map::CowHashTable;
-use crate::util::places::Bounds;
 use crate::vocabulary::Name;
 
 /// The uses that are assumed of an operand in addition to those that are counted. Without them, the first value that a query
@@ -120,7 +118,6 @@ pub struct SharedOperand {
     pub needed: Option<NeededText>,
     prefixes: Arc<PrefixIndex>,
     substrings: Arc<SubstringIndex>,
-    regions: Arc<RegionIndex>,
 }
 
 /// Elements below one, a part of which operands need: `fact[@concept = 'X']`, for all texts that stand there for `X`.
@@ -235,7 +232,6 @@ impl SharedConditions {
             match &test.relation {
                 Relation::StartsWith(prefix) => Arc::make_mut(&mut shared.prefixes).insert(prefix, id),
                 Relation::Contains(_) => Arc::make_mut(&mut shared.substrings).insert(id),
-                Relation::Region(question) => Arc::make_mut(&mut shared.regions).insert(id, question.boxes()),
                 _ => {}
             }
         }
@@ -372,7 +368,6 @@ impl SharedConditions {
                 Arc::make_mut(&mut shared.prefixes).remove(&prefix)
             }
             Some(SharedCondition::Test(_, Relation::Contains(_))) => Arc::make_mut(&mut shared.substrings).remove(id),
-            Some(SharedCondition::Test(_, Relation::Region(_))) => Arc::make_mut(&mut shared.regions).remove(id),
             _ => {}
         }
         shared.uses -= 1;
@@ -409,7 +404,6 @@ impl SharedConditions {
             needed,
             prefixes: Arc::default(),
             substrings: Arc::default(),
-            regions: Arc::default(),
         });
         let id = match self.free_operands.pop() {
             Some(id) => {
@@ -532,13 +526,6 @@ impl SharedConditions {
         }
     }
 
-    /// Appends the tests for regions whose boxes meet one of those of a place of an operand.
-    pub fn append_regions(&self, operand: OperandId, boxes: &[Bounds], tests: &mut Vec<ConditionId>) {
-        if let Some(shared) = self.operand(operand) {
-            shared.regions.append_of(boxes, tests);
-        }
-    }
-
     /// Returns in what part of all messages an operand is expected to equal a text: as often as queries ask for it.
     pub fn frequency(&self, operand: &Operand, text: &str) -> f32 {
         let operand = self.operand_id(hash_operand(operand), operand);
@@ -575,8 +562,7 @@ impl SharedConditions {
             _ => 0,
         });
         let operands = self.operands.iter().flatten();
-        let finders =
-            operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes() + shared.regions.bytes());
+        let finders = operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes());
         texts.sum::<usize>()
             + finders.sum::<usize>()
             + self.conditions.bytes()

@@ -4,11 +4,10 @@
 //! does. Here these are filed, for all queries together:
 //! - [`conditions`]: every operand, test and other condition once, however many queries have it, so that what it says of an
 //!   element is found once. An operand knows the texts that its values are tested for: equal ones by hash, prefixes in
-//!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]), regions by one tree of
-//!   boxes ([`regions`]).
+//!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]).
 //! - [`table`]: for each state of the automaton, the queries that wait there by the test that leads to them; those that wait
-//!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]), and those that wait for other values
-//!   than one by that one ([`unequal`]).
+//!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]), those that wait for places by trees
+//!   of their regions ([`regions`]), and those that wait for other values than one by that one ([`unequal`]).
 //! - [`samples`]: the values that messages have had lately, by which covers are chosen; [`value_counts`]: how rare each is of
 //!   those that expressions have.
 //!
@@ -39,7 +38,7 @@ pub mod entry;
 mod expr_hash;
 pub mod intervals;
 mod prefixes;
-mod regions;
+pub mod regions;
 pub mod samples;
 mod substrings;
 pub mod table;

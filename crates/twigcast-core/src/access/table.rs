@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::conditions::{SharedCondition, SharedConditions};
 use super::entry::AccessEntry;
 use super::intervals::IntervalIndex;
+use super::regions::RegionIndex;
 use super::unequal::UnequalIndex;
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::{NeededChild, NumberRange, Operand, Relation};
@@ -66,7 +67,7 @@ pub struct TableOperand {
     /// Contained texts.
     pub substrings: u32,
     /// Regions.
-    pub places: u32,
+    pub regions: RegionIndex,
     /// Ranges of numbers.
     pub ranges: RangeIndex,
     /// Other values than some.
@@ -114,7 +115,7 @@ pub struct AccessTable {
     pub operands: Vec<TableOperand>,
     positions: FxHashMap<OperandId, u32>,
     names: OperandNames,
-    /// All that waits for tests other than ranges.
+    /// All that waits for tests other than ranges and regions.
     lists: CowMap<ConditionId, AccessList>,
     /// All that each element leads to.
     unconditional: Vec<AccessEntry>,
@@ -248,8 +249,8 @@ impl RangeIndex {
 
 impl TableOperand {
     fn new(operand: OperandId) -> Self {
-        let ranges = RangeIndex::default();
-        Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, places: 0, ranges, unequal: None }
+        let (regions, ranges) = (RegionIndex::default(), RangeIndex::default());
+        Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, regions, ranges, unequal: None }
     }
 
     /// Returns the count of the tests of a kind, if they are found by their texts or numbers.
@@ -259,8 +260,8 @@ impl TableOperand {
             Relation::Within(range) if range.is_point() => Some(&mut self.numbers),
             Relation::StartsWith(_) => Some(&mut self.prefixes),
             Relation::Contains(_) => Some(&mut self.substrings),
-            Relation::Region(_) => Some(&mut self.places),
-            Relation::Within(_)
+            Relation::Region(_)
+            | Relation::Within(_)
             | Relation::Overlaps(_)
             | Relation::NoneWithin(_)
             | Relation::Differs(_)
@@ -273,13 +274,14 @@ impl TableOperand {
     /// Returns whether values lead to queries by texts and numbers that they equal, differ from or start with.
     #[inline]
     pub fn asks_single_values(&self) -> bool {
-        self.substrings + self.places == 0 && self.ranges.is_empty()
+        self.substrings == 0 && self.regions.is_empty() && self.ranges.is_empty()
     }
 
     /// Returns whether only numbers lead to queries.
     #[inline]
     pub fn asks_numbers_only(&self) -> bool {
-        self.texts + self.prefixes + self.substrings + self.places == 0
+        self.texts + self.prefixes + self.substrings == 0
+            && self.regions.is_empty()
             && !self.ranges.asks_for_none()
             && self.unequal.is_none()
     }
@@ -291,7 +293,8 @@ impl TableOperand {
     }
 
     fn is_empty(&self) -> bool {
-        self.texts + self.numbers + self.prefixes + self.substrings + self.places == 0
+        self.texts + self.numbers + self.prefixes + self.substrings == 0
+            && self.regions.is_empty()
             && self.ranges.is_empty()
             && self.unequal.is_none()
     }
@@ -403,6 +406,9 @@ impl AccessTable {
         {
             return table_operand.ranges.insert(*range, entry, conditions);
         }
+        if let Relation::Region(question) = relation {
+            return table_operand.regions.insert(test, question, entry);
+        }
         if let Some(count) = table_operand.count_of(relation) {
             *count += 1;
         }
@@ -425,6 +431,7 @@ impl AccessTable {
                 table_operand.ranges.negated(*range).remove(*range, entry);
             }
             (None, Relation::Within(range) | Relation::Overlaps(range)) => table_operand.ranges.remove(*range, entry),
+            (_, Relation::Region(question)) => table_operand.regions.remove(test, question, entry),
             (count, _) => {
                 if let Some(count) = count {
                     *count -= 1;
@@ -467,7 +474,7 @@ impl AccessTable {
         &self.names
     }
 
-    /// Returns what waits for a test that is no range.
+    /// Returns what waits for a test that is no range and no region.
     #[inline]
     pub fn list(&self, test: ConditionId) -> &[AccessEntry] {
         self.lists.get(&test).map_or(&[], AccessList::as_slice)
@@ -487,6 +494,7 @@ impl AccessTable {
         mut visit: impl FnMut(AccessEntry),
     ) {
         operand.ranges.for_each(&mut visit);
+        operand.regions.for_each(&mut visit);
         for (test, list) in self.lists.iter() {
             let is_its =
                 matches!(conditions.condition(*test), Some(SharedCondition::Test(of, _)) if *of == operand.operand);
@@ -512,6 +520,7 @@ impl AccessTable {
             self.operands.iter().filter_map(|operand| operand.unequal.as_ref()).map(|unequal| unequal.bytes());
         lists.sum::<usize>()
             + ranges.sum::<usize>()
+            + self.operands.iter().map(|operand| operand.regions.bytes()).sum::<usize>()
             + unequal.sum::<usize>()
             + self.lists.capacity() * (size_of::<(ConditionId, AccessList)>() + 1)
             + self.operands.capacity() * size_of::<TableOperand>()

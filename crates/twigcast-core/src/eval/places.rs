@@ -18,6 +18,8 @@ use crate::util::places::{Effort, Geometry, GeometryPart, Region, RegionQuestion
 /// Visits that reading a byte of a place counts as, and a step of comparing places, as measured.
 const BYTE_VISITS: u64 = 2;
 const STEP_VISITS: u64 = 8;
+/// A distance that there is not on the Earth.
+const MOST_KILOMETRES: f64 = 20_016.0;
 
 /// How an element writes a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +161,8 @@ impl<'a> Evaluator<'a> {
             }
             let kilometres = self.kilometres_between(&place, region)?;
             nearest = Some(match nearest {
-                _ if kilometres.is_nan() => nearest.unwrap_or(RegionDistance::Apart),
+                // Two bands around the Earth have no corners.
+                _ if kilometres > MOST_KILOMETRES => nearest.unwrap_or(RegionDistance::Apart),
                 Some(RegionDistance::Kilometres(least)) => RegionDistance::Kilometres(least.min(kilometres)),
                 _ => RegionDistance::Kilometres(kilometres),
             });

@@ -2,7 +2,9 @@
 //!
 //! | object | fields |
 //! |---|---|
-//! | explanation | `matches`, `condition`, `exact`, `node_count` (or null), `nodes`, `verdict`, `absent_names`, `nearness` |
+//! | explanation | `matches`, `condition`, `exact`, `node_count` (or null), `nodes`, `verdict`, `absent_names`, `maps`, `nearness` |
+//! | map | `text`, `region`: a drawing, `places`: drawings |
+//! | drawing | `is_area`, `lines`: lists of longitudes and latitudes |
 //! | place | `path`, `kind`, `line`, `column`, `value` |
 //! | verdict | `text`, `holds`, `hints`, `kind` and more by kind: |
 //! | - `all`, `any` | `operands`: verdicts |
@@ -18,10 +20,12 @@
 //! | absent name | `name`, `namespace`, `nearest`: objects with `kind` and `message` |
 
 use super::report::{
-    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, StepReport,
-    Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, RegionMap,
+    StepReport, Verdict,
 };
 use crate::util::json::Json;
+use crate::util::places::bounds::Coordinate;
+use crate::util::places::drawing::Drawing;
 
 /// Returns an explanation as a JSON object.
 pub fn explanation(explanation: &Explanation) -> String {
@@ -33,9 +37,25 @@ pub fn explanation(explanation: &Explanation) -> String {
         ("nodes", Json::list(&explanation.nodes, location)),
         ("verdict", verdict(&explanation.verdict)),
         ("absent_names", Json::list(&explanation.absent_names, absent_name)),
+        ("maps", Json::list(&explanation.maps, map)),
         ("nearness", Json::Number(explanation.nearness())),
     ])
     .to_string()
+}
+
+fn map(map: &RegionMap) -> Json {
+    Json::object([
+        ("text", (&*map.text).into()),
+        ("region", drawing(&map.region)),
+        ("places", Json::list(&map.places, drawing)),
+    ])
+}
+
+fn drawing(drawing: &Drawing) -> Json {
+    // A metre is as much as a map shows.
+    let number = |value: f64| Json::Number((value * 1e5).round() / 1e5);
+    let line = |line: &Vec<Coordinate>| Json::list(line, |at| Json::List(vec![number(at.x), number(at.y)]));
+    Json::object([("is_area", drawing.is_area.into()), ("lines", Json::list(&drawing.lines, line))])
 }
 
 fn location(node: &NodeLocation) -> Json {

@@ -27,6 +27,7 @@ mod report;
 mod tests;
 mod verdicts;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::document::{Document, Message};
@@ -43,8 +44,8 @@ use crate::util::temporal::Temporal;
 use crate::vocabulary::Vocabulary;
 
 pub use report::{
-    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, StepReport,
-    Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, RegionMap,
+    StepReport, Verdict,
 };
 
 /// Selected nodes that are listed.
@@ -89,7 +90,9 @@ pub fn explain_published(
     let message = Message { source: xml, document: &document };
     let evaluator =
         Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits(message.visits_of_size()));
-    Ok(Explainer { evaluator, vocabulary: &vocabulary, namespaces: &context.namespaces }.explanation(&expr, exact)?)
+    let maps = RefCell::default();
+    Ok(Explainer { evaluator, vocabulary: &vocabulary, namespaces: &context.namespaces, maps }
+        .explanation(&expr, exact)?)
 }
 
 /// Returns how near a message comes to each of some queries, from 0 to 1: by [`Explanation::nearness`], but all of them
@@ -117,7 +120,8 @@ pub fn nearness_of_each(
     let of = |(expr, query): (&Result<Expr, QueryError>, &(&str, &QueryContext))| {
         let expr = expr.as_ref().map_err(|error| ExplainError::Query(error.clone()))?;
         let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
-        let explainer = Explainer { evaluator, vocabulary: &vocabulary, namespaces: &query.1.namespaces };
+        let maps = RefCell::default();
+        let explainer = Explainer { evaluator, vocabulary: &vocabulary, namespaces: &query.1.namespaces, maps };
         Ok(nearness::nearness(&explainer.verdict(expr, Context::DOCUMENT, 0)?))
     };
     Ok(conditions.iter().zip(queries).map(of).collect())
@@ -139,6 +143,8 @@ struct Explainer<'a> {
     evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     namespaces: &'a BTreeMap<String, String>,
+    /// The regions that were asked for.
+    maps: RefCell<Vec<RegionMap>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -158,6 +164,7 @@ impl<'a> Explainer<'a> {
             node_count,
             nodes,
             absent_names: names::absent(expr, self.vocabulary, &self.evaluator),
+            maps: self.maps.take(),
             verdict,
         })
     }

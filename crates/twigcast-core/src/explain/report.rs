@@ -1,5 +1,7 @@
 //! The parts of an explanation.
 
+use crate::util::places::drawing::Drawing;
+
 /// The reasons why a query matches a message, or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -17,6 +19,19 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// Names in the query that do not occur in the message, with what comes nearest there.
     pub absent_names: Vec<AbsentName>,
+    /// The regions that were asked for, and the places that were compared with them.
+    pub maps: Vec<RegionMap>,
+}
+
+/// A region and places of the message, as lines of a map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionMap {
+    /// The region as queries write it.
+    pub text: String,
+    /// The region.
+    pub region: Drawing,
+    /// The places, each part by itself; the first few.
+    pub places: Vec<Drawing>,
 }
 
 /// A node, for people.

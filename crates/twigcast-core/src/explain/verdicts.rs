@@ -3,15 +3,19 @@
 use crate::eval::{Context, EvalError, NodeRef, RegionDistance, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 use crate::query::position::is_positional;
+use crate::util::places::drawing::Drawing;
 
 use super::location::location;
-use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
+use super::report::{Detail, Hint, HintKind, OperandReport, RegionMap, Verdict};
 use super::{Explainer, comparison, shown};
 
 /// The depth to which parts are looked into.
 const DEPTH_MAX: usize = 6;
 /// Operands of a comparison that are listed.
 const VALUES_MAX: usize = 5;
+/// Regions that are drawn, and parts of places beside each.
+const MAPS_MAX: usize = 4;
+const DRAWN_MAX: usize = 20;
 
 /// Returns whether a function asks how places lie to a region.
 fn is_relation_of_places(function: Function) -> bool {
@@ -70,6 +74,11 @@ impl<'a> Explainer<'a> {
                 _ => Detail::Path(self.path(path, context, depth)?),
             },
             Expr::Compare { op, left, right } => {
+                for side in [left, right] {
+                    if let Expr::Call { function: Function::GeoDistance, arguments } = &**side {
+                        self.draw(arguments, context)?;
+                    }
+                }
                 if !holds {
                     *hints = self.comparison_hints(*op, left, right, context)?;
                 }
@@ -86,6 +95,7 @@ impl<'a> Explainer<'a> {
                 self.detail(&arguments[0], context, depth, holds, hints)?
             }
             Expr::Call { function, arguments } if is_relation_of_places(*function) => {
+                self.draw(arguments, context)?;
                 if !holds {
                     *hints = self.place_hints(*function, arguments, context)?;
                 }
@@ -163,6 +173,30 @@ impl<'a> Explainer<'a> {
             return Ok(vec![Hint { kind: HintKind::Absent, message, location: None }]);
         }
         comparison::hints(&self.evaluator, &text, nodes, op, constant)
+    }
+
+    /// Notes a region that is asked for, and the places here, for a map.
+    fn draw(&self, arguments: &'a [Expr], context: Context) -> Result<(), EvalError> {
+        let [places, Expr::Region(region)] = arguments else { return Ok(()) };
+        let places = self.evaluator.places(places, context)?;
+        let mut maps = self.maps.borrow_mut();
+        let position = match maps.iter().position(|map| map.text == region.text()) {
+            Some(position) => position,
+            None if maps.len() < MAPS_MAX => {
+                let (text, region) = (region.text().to_owned(), Drawing::of(region.part()));
+                maps.push(RegionMap { text, region, places: Vec::new() });
+                maps.len() - 1
+            }
+            None => return Ok(()),
+        };
+        let drawn = &mut maps[position].places;
+        for part in places.iter().flat_map(|place| place.parts()) {
+            let drawing = Drawing::of(part);
+            if drawn.len() < DRAWN_MAX && !drawn.contains(&drawing) {
+                drawn.push(drawing);
+            }
+        }
+        Ok(())
     }
 
     /// Returns why no place lies to a region as a function asks.

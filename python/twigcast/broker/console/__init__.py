@@ -3,7 +3,8 @@
 Everything that is shown or changed goes through the same store, broker and checks as the API, for the tenant of the
 token that was signed in with.
 
-- ``highlighting``, ``query_trial``, ``window_trial``: messages, queries and windows prepared for display;
+- ``highlighting``, ``query_trial``, ``region_maps``, ``window_trial``: messages, queries and windows prepared for
+  display;
 - ``activity``: the data of the charts;
 - ``forms``, ``pages``, ``requests``: sign-ins, requests and responses;
 - ``overview``, ``sources``, ``tables``, ``subscriptions``, ``consumers``, ``workbench``, ``messages``, ``failures``,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from twigcast.answers import Node
+from twigcast.broker.console.region_maps import RegionMapView, region_maps
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.stored_positions import explain_stored, nodes_of_stored
 from twigcast.errors import (
@@ -234,6 +235,8 @@ class MessageReport:
     """The lines of the explanation."""
     trouble: str | None = None
     """Why a part is missing."""
+    maps: Sequence[RegionMapView] = ()
+    """The regions of the query, and the places of the message."""
 
 
 def account(
@@ -264,7 +267,12 @@ def account(
         return MessageReport(False, text, (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else text
     return MessageReport(
-        outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
+        outcome.matches,
+        text,
+        nodes if outcome.matches else (),
+        result,
+        _explanation_lines(lines(outcome.details)),
+        maps=region_maps(outcome.details),
     )
 
 

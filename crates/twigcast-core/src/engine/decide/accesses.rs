@@ -7,6 +7,7 @@ use super::operand_values::{TooLong, read_short, read_short_below};
 use super::state::{Decisions, MessageRun};
 use crate::access::conditions::SharedCondition;
 use crate::access::entry::{AccessEntry, WHOLE};
+use crate::access::regions::{NearRegion, RegionIndex};
 use crate::access::samples::TestVisits;
 use crate::access::table::{AccessTable, GuardedRanges, OperandFamily, RangeIndex, TableOperand};
 use crate::access::unequal::{UnequalIndex, UnequalValues};
@@ -19,6 +20,8 @@ use crate::util::number;
 
 /// The number of operands below which they are read one by one, whatever names the element has.
 const OPERANDS_FEW: usize = 4;
+/// Steps of outlines that count as a visit.
+const OUTLINE_STEPS: u64 = 4;
 
 impl MessageRun<'_, '_> {
     /// Decides what waits at an element for one state of the automaton that has a table of its own.
@@ -190,8 +193,8 @@ impl MessageRun<'_, '_> {
             self.decide_tested(decisions, node, test, table.list(test));
         }
         self.memo.tests = tests;
-        if wanted.places > 0 {
-            self.decide_regions(decisions, node, table, operand, record);
+        if !wanted.regions.is_empty() {
+            self.decide_regions(decisions, node, wanted, record)?;
         }
         if !wanted.ranges.is_empty() {
             self.decide_ranges_of(decisions, node, &wanted.ranges, record);
@@ -219,37 +222,63 @@ impl MessageRun<'_, '_> {
         }
     }
 
-    /// Decides what waits for places of an operand: of the regions whose boxes meet theirs, those that still lead somewhere are
-    /// compared with them.
+    /// Decides what waits for places of an operand. Most regions are decided by their outlines; of the others, those that still
+    /// lead somewhere are compared with the places exactly, each once for all queries that have it.
     fn decide_regions(
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
-        table: &AccessTable,
-        operand: OperandId,
+        wanted: &TableOperand,
         record: RecordIndex,
-    ) {
-        let shared = &self.query_index.shared;
-        let mut tests = std::mem::take(&mut self.memo.tests);
-        tests.clear();
+    ) -> Result<(), EvalError> {
+        let mut near = std::mem::take(&mut self.memo.near_regions);
+        near.clear();
+        let mut steps = 0;
         for place in self.values.places_of(record) {
-            shared.append_regions(operand, place.boxes(), &mut tests);
+            let is_open = |entry: AccessEntry| !decisions.is_decided(entry.query & !WHOLE);
+            steps += wanted.regions.append_near(place, is_open, &mut near);
         }
-        tests.sort_unstable();
-        tests.dedup();
-        self.memo.values_read += tests.len() as u64;
-        for &test in &tests {
-            let list = table.list(test);
-            if list.iter().all(|entry| decisions.is_decided(entry.query & !WHOLE)) {
+        self.memo.values_read += near.len() as u64;
+        self.resume_operand(wanted.operand);
+        let charged = self.evaluator.charge(steps / OUTLINE_STEPS);
+        if charged.is_ok() {
+            self.decide_near(decisions, node, &wanted.regions, &mut near);
+        }
+        self.memo.near_regions = near;
+        charged
+    }
+
+    /// Decides what waits for regions that meet a place, or may meet one.
+    fn decide_near(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        regions: &RegionIndex,
+        near: &mut Vec<NearRegion>,
+    ) {
+        let mut unsure = Vec::new();
+        for found in near.drain(..) {
+            let test = if found.is_sure && !self.is_sampled { None } else { regions.test_of(&found) };
+            match test {
+                Some(test) if !found.is_sure => unsure.push((test, found.entry)),
+                Some(test) => self.decide_tested(decisions, node, test, &[found.entry]),
+                None => _ = self.decide_entries(decisions, node, &[found.entry]),
+            }
+        }
+        unsure.sort_unstable();
+        for same in unsure.chunk_by(|one, other| one.0 == other.0) {
+            let test = same[0].0;
+            let open = same.iter().map(|(_, entry)| *entry).filter(|entry| !decisions.is_decided(entry.query & !WHOLE));
+            let open: Vec<AccessEntry> = open.collect();
+            if open.is_empty() {
                 continue;
             }
             match self.condition(test, node) {
-                Ok(true) => self.decide_tested(decisions, node, test, list),
+                Ok(true) => self.decide_tested(decisions, node, test, &open),
                 Ok(false) => {}
-                Err(error) => list.iter().for_each(|&entry| decisions.fail_if_open(entry, &error)),
+                Err(error) => open.iter().for_each(|&entry| decisions.fail_if_open(entry, &error)),
             }
         }
-        self.memo.tests = tests;
     }
 
     /// Appends the tests for other values than some that hold of those that were read.

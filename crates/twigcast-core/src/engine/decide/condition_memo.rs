@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::access::conditions::SharedConditions;
 use crate::access::entry::AccessEntry;
+use crate::access::regions::NearRegion;
 use crate::document::NodeId;
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::{NumberRange, Operand};
@@ -193,6 +194,8 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) visited: FxHashMap<usize, NumberRange>,
     /// Entries that wait for ranges that they are in.
     pub(super) entries: Vec<AccessEntry>,
+    /// Queries that wait for regions that may meet a place.
+    pub(super) near_regions: Vec<NearRegion>,
     /// By kind of needed elements and node, the hashes of the texts that are there, in order; `None`: these are too long to be
     /// read for that.
     pub(super) needed: FxHashMap<(u32, NodeId), Option<Box<[u64]>>>,

@@ -201,7 +201,7 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     /// Has all queries pay that use an operand.
-    fn resume_operand(&self, operand: OperandId) {
+    pub(super) fn resume_operand(&self, operand: OperandId) {
         let users = || self.query_index.shared.users_of_operand(operand);
         self.evaluator.resume_shared(OPERAND_PAYERS + operand.as_u32(), users);
     }

@@ -137,11 +137,15 @@ impl GeometryPart {
         }
     }
 
-    /// Returns the distance between two parts in kilometres, of which one is a point or a circle.
+    /// Returns the distance between two parts in kilometres. That of two shapes is measured at their corners, and may be a little
+    /// less where edges are long.
     fn kilometres_to(&self, other: &Self, limit: f64, effort: &Effort<'_>) -> Result<f64, TooMuch> {
-        let Some(centre) = other.centre() else {
-            return if self.centre().is_some() { other.kilometres_to(self, limit, effort) } else { Ok(f64::NAN) };
-        };
+        if let (Self::Shape(one), Self::Shape(other)) = (self, other) {
+            let limit = (limit / RADIUS_KM).min(PI);
+            let of_one = one.angle_to_corners(other, limit, effort)?;
+            return Ok(other.angle_to_corners(one, limit.min(of_one), effort)?.min(of_one) * RADIUS_KM);
+        }
+        let Some(centre) = other.centre() else { return other.kilometres_to(self, limit, effort) };
         let limit = (limit / RADIUS_KM).min(PI) + other.radius();
         let angle = self.angle_from(centre, limit, effort)? - other.radius();
         Ok(angle.max(0.0) * RADIUS_KM)
@@ -199,7 +203,7 @@ impl Geometry {
         Ok(false)
     }
 
-    /// Returns the distance to a point or a circle in kilometres; something above `limit` if that is farther.
+    /// Returns the distance to a part in kilometres; something above `limit` if that is farther.
     pub fn kilometres_to(&self, other: &GeometryPart, limit: f64, effort: &Effort<'_>) -> Result<f64, TooMuch> {
         let mut least = f64::INFINITY;
         for part in &self.parts {

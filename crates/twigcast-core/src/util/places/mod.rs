@@ -9,9 +9,12 @@
 //! - [`shape`]: lines and areas, laid out in the plane, around the poles too
 //! - [`touching`]: what two shapes have in common
 //! - [`geometry`]: all of these, and the questions that are asked of them
+//! - [`drawing`]: places as lines of a map
 //! - [`reading`]: numbers of a text as positions
 //! - [`region`]: the regions that queries write
 //! - [`question`]: a relation to such a region, as many queries ask it
+//! - [`outline`]: what decides most of these questions at a glance; [`outline_boxes`], [`outline_edges`]:
+//!   their boxes and edges; [`outline_cells`]: cells over these
 //!
 //! ```
 //! use twigcast_core::util::places::{Effort, Geometry, GeometryPart, Position};
@@ -23,7 +26,12 @@
 //! ```
 
 pub mod bounds;
+pub mod drawing;
 pub mod geometry;
+pub mod outline;
+pub mod outline_boxes;
+mod outline_cells;
+mod outline_edges;
 pub mod question;
 pub mod reading;
 pub mod region;

@@ -419,6 +419,17 @@ impl PlaneShape {
         self.angle_to_edges(position, limit, effort)
     }
 
+    /// Returns the angle to the nearest corner of another shape; something above `limit` if that is farther.
+    pub fn angle_to_corners(&self, other: &Self, limit: f64, effort: &Effort<'_>) -> Result<f64, TooMuch> {
+        let mut least = limit.next_up();
+        for at in other.points.iter().filter(|at| at.y.abs() <= 90.0) {
+            if let Some(position) = Position::new(at.y, at.x) {
+                least = least.min(self.angle_from(position, least, effort)?);
+            }
+        }
+        Ok(least)
+    }
+
     /// Returns the angle from a position to the nearest point of an edge; something above `limit` if that is farther.
     pub fn angle_to_edges(&self, position: Position, limit: f64, effort: &Effort<'_>) -> Result<f64, TooMuch> {
         let centre = Centre::of(position);
