@@ -88,6 +88,44 @@ def test_a_query_alone_says_what_it_says_among_many(shapely: Any) -> None:
             assert explain(query, message).matches == expected, (query, message)
 
 
+def _star(r: random.Random, middle: Pair, size: float) -> list[Pair]:
+    """A ring around a point, with corners that lie anywhere."""
+    corners = r.randrange(3, 30)
+    angles = [2 * math.pi * corner / corners for corner in range(corners)]
+    reach = [size * r.uniform(0.4, 1.3) for _ in angles]
+    ring = [(middle[0] + d * math.cos(a), middle[1] + d * math.sin(a)) for a, d in zip(angles, reach, strict=True)]
+    return [*ring, ring[0]]
+
+
+def _beside(r: random.Random, at: Pair) -> Pair:
+    return at[0] + r.uniform(-1, 1), at[1] + r.uniform(-1, 1)
+
+
+def test_many_regions_near_each_other_are_found_as_shapely_says(shapely: Any) -> None:
+    # So many that cells are laid over each place. Some regions leave again.
+    r = random.Random(printed_seed())
+    for _ in range(ROUNDS):
+        near = r.choice([(8.0, 47.0), (-120.0, -35.0), (0.0, 0.0), (170.0, 75.0)])
+        rings = [_star(r, _beside(r, near), r.choice([0.02, 0.2, 0.5])) for _ in range(300)]
+        population = SubscriptionSet()
+        for number, ring in enumerate(rings):
+            population.add(str(number), f"/m/polygon[geo:intersects(., geo:polygon('{model.lat_lon(ring)}'))]")
+        gone = set(r.sample(range(300), 100))
+        for number in gone:
+            population.remove(str(number))
+        shapes = [shapely.Polygon(ring) for ring in rings]
+        for _ in range(40):
+            places = [_star(r, _beside(r, near), r.choice([0.01, 0.3, 1.0])) for _ in range(r.choice([1, 1, 2]))]
+            polygons = "".join(f"<polygon>{model.lat_lon(ring)}</polygon>" for ring in places)
+            areas = [shapely.Polygon(ring) for ring in places]
+            expected = {
+                str(number)
+                for number, shape in enumerate(shapes)
+                if number not in gone and any(shape.intersects(area) for area in areas)
+            }
+            assert set(population.match(f"<m>{polygons}</m>").keys) == expected
+
+
 def _circle(r: random.Random) -> tuple[Pair, float]:
     centre = r.uniform(-180, 180), r.choice([r.uniform(-90, 90), r.uniform(80, 90), r.uniform(-60, 60)])
     return centre, round(10 ** r.uniform(-1, 3.6), 3)

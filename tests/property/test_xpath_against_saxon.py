@@ -110,6 +110,26 @@ def condition_on(variable: str, r: Random) -> str:
     )
 
 
+def conjunction(r: Random) -> str:
+    return r.choice(("and", "or"))
+
+
+def quantifier(r: Random) -> str:
+    return r.choice(("some", "every"))
+
+
+def on_one(r: Random) -> str:
+    variable = r.choice(("$x", "$y"))
+    part = r.choice((f"{variable} = {word(r)}", f"exists({variable}/@t)", condition_on(variable, r), "exists(@t)"))
+    return r.choice((f"({part})", f"not({part})"))
+
+
+def on_both(r: Random) -> str:
+    """A condition on two variables, each part on one of them."""
+    one, other = on_one(r), on_one(r)
+    return r.choice((one, f"{one} {conjunction(r)} {other}", f"({one} or {other}) and {on_one(r)}"))
+
+
 def on_itself(r: Random) -> str:
     """A condition on the context node alone, which is a text."""
     return r.choice(
@@ -213,6 +233,43 @@ CONSTRUCTS: dict[str, Make] = {
             f"count(c union v) {operator(r)} {r.randrange(4)}",
         )
     ),
+    "several variables": lambda r: (
+        f"{quantifier(r)} $x in {r.choice(('../a', '../a[v]', '.', 'd'))}, "
+        f"$y in {r.choice(('$x/c', '$x/v', '../a', 'c'))} satisfies {on_both(r)}"
+    ),
+    "nodes around": lambda r: (
+        f"{quantifier(r)} $x in {r.choice(('c', 'v', '(c, v)', '../a/c'))} satisfies "
+        + r.choice(
+            (
+                f"$x = {word(r)} {conjunction(r)} @t",
+                f"not(d) {conjunction(r)} $x = {word(r)}",
+                r.choice(("d", "empty(d)", "not(@t)")),
+            )
+        )
+    ),
+    "joined nodes": lambda r: r.choice(
+        (
+            f"some $x in c satisfies $x {r.choice(('=', '!='))} {r.choice(('../a/c', 'd/c', '@t'))}",
+            f"some $x in ../a, $y in v satisfies $x/v {r.choice(('=', '!='))} $y",
+            f"some $x in ../a, $y in $x/c satisfies $y = d/c {conjunction(r)} $x/@t = {word(r)}",
+            f"some $x in c, $y in d satisfies not($x != {word(r)}) {conjunction(r)} $x = $y/c",
+        )
+    ),
+    "lists of nodes": lambda r: r.choice(
+        (
+            f"count(* except (c, v)) {operator(r)} {r.randrange(3)}",
+            f"exists((c, d/c) intersect .//c[. = {word(r)}])",
+            f"exists((c, v) except ({r.choice(('c[1]', 'v'))}, d))",
+            f"count((c, d) | (v, d)) {operator(r)} {r.randrange(5)}",
+            f"(c, ../a/d)/{r.choice(('..', 'c', 'text()'))} = {word(r)}",
+            f"exists((c, d/c, ../a/c)[. = {word(r)}])",
+            f"{r.choice(('exists', 'empty', 'not', 'boolean'))}((x, c[. = {word(r)}], v[. = {number(r)}]))",
+            f"{r.choice(('some', 'every'))} $x in (c, d/c, @t) satisfies $x = {word(r)}",
+            f"distinct-values((c, .//c)) = {word(r)}",
+            f"count((c, v, @n)) {operator(r)} {r.randrange(5)}",
+            f"sum((v, @n)) {operator(r)} {number(r)}",
+        )
+    ),
     "places": lambda r: (
         f"{r.choice(('c[1]', 'v[last()]', 'd[1]/c'))} {r.choice(('<<', '>>', 'is'))} "
         f"{r.choice(('v[1]', 'c[last()]', '*[2]'))}"
@@ -266,6 +323,8 @@ WHOLE: dict[str, Make] = {
             f"string-join(//a/@t, '|') = {word(r)} || '|' || {word(r)}",
             f"count(//a/(c | d/c)) {operator(r)} {r.randrange(5)}",
             f"exists(//a/(* except v)[. = {word(r)}])",
+            f"(//a/d, //a)/c = {word(r)}",
+            f"count((//c, //v) except //a/c) {operator(r)} {r.randrange(5)}",
             f"(//c)[1] {r.choice(('<<', '>>', 'is'))} (//a/*)[1]",
         )
     ),

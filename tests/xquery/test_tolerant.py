@@ -56,6 +56,8 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
     if operator.isalpha():
         return f"{nodes} {operator} {chance.choice(['1', '2.5', '0'])}"
     date = "xs:date('2024-05-01')"
+    kind, inside = chance.choice(["double", "decimal", "integer"]), chance.choice([nodes, "(b, @n)"])
+    cast = chance.choice([f"b/xs:{kind}(@n)", f"v/xs:{kind}(@m)", f"({inside}) ! xs:{kind}(.)"])
     return chance.choice(
         [
             f"{nodes} {operator} {chance.choice(['1', '2.5', '0', '(1, 2)', '1 to 3'])}",
@@ -64,6 +66,10 @@ def _condition(chance: random.Random, depth: int = 0) -> str:
             f"{nodes} {chance.choice(['=', '!='])} {chance.choice(NODES)}",
             f"xs:date(@n) {operator} {date}",
             f"xs:double(@n) {operator} 1",
+            f"{cast} {operator} {chance.choice(['1', '0', '2.5'])}",
+            f"{chance.choice(['min', 'max', 'avg', 'sum', 'count'])}({cast}) {operator} {chance.choice(['1', '0'])}",
+            f"(some $x in {cast} satisfies $x {operator} 1)",
+            f"exists({cast})",
             f"exists(xs:date(@n)) {chance.choice(['=', '!='])} exists(xs:integer(@m))",
             f"year-from-date(xs:date(@n)) {operator} 2024",
             f"{nodes} {operator} {date}",
@@ -272,6 +278,39 @@ def test_casts_return_nothing_whoever_evaluates_them(query: str, payload: bytes)
 def test_who_waits_for_errors_of_casts_gets_them(query: str) -> None:
     subscriptions = SubscriptionSet({"q": query}, dialect="xquery")
     assert subscriptions.deliver(b"<r><v n='n/a'/><v n='5'/></r>")[0].payload == b"none 5"
+
+
+@pytest.mark.parametrize("kind", ["double", "decimal", "integer"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *(f"//v/xs:{{}}(@n) {operator} 1" for operator in COMPARISONS[:6]),
+        *(
+            f"{function}(//v ! xs:{{}}(@n)) {symbol} 1"
+            for function in ("min", "max", "avg")
+            for symbol in (">", "!=", "=")
+        ),
+        "count(//v/xs:{}(@n)) = 1",
+        "exists(//v/xs:{}(@n))",
+        "sum(//v ! xs:{}(@n)) = 3",
+        "some $n in //v ! xs:{}(@n) satisfies $n > 1",
+        "//r[v/xs:{}(@n) = (1, 2)]",
+    ],
+)
+def test_casts_of_each_node_are_evaluated_by_the_engine(condition: str, kind: str) -> None:
+    own, saxon = both(condition.format(kind))
+    assert own.describe("q").route != "xquery"
+    for value in VALUES:
+        if value == "NaN":
+            # Saxon 12 finds it greater than any number.
+            continue
+        for message in (
+            f"<r><v n='{value}'/></r>",
+            f"<r><v n='1'/><v n='{value}'/><v/></r>",
+            f"<r><v n='{value}'/><v n='2'/></r>",
+        ):
+            match, expected = own.match(message), saxon.match(message)
+            assert (match.keys, match.undecided) == (expected.keys, expected.undecided), message
 
 
 class Plain:

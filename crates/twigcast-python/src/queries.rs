@@ -82,13 +82,27 @@ fn note(QueryNote { kind, column }: QueryNote) -> String {
         NoteKind::InexactNumber => {
             "this number has more digits than a number keeps, so that others compare equal to it; compare texts: @id = '...'"
         }
+        NoteKind::NumberOutOfRange => "no number is so great, or so near to zero: this is read as infinity, or as 0",
+        NoteKind::SubtractedDate => "this subtracts numbers from a year; a date is written xs:date('2026-11-30')",
+        NoteKind::ConstantCondition => {
+            "a text or a number alone is true or false of all messages; write a = ('x', 'y') to compare with each of several \
+             values"
+        }
+        NoteKind::OtherCase => {
+            "letters are of one case on one side, and the text on the other has letters of the other case, so that they are never \
+             equal; write the text in the case of the function"
+        }
+        NoteKind::TruthOfNodes => {
+            "a path that is compared with a truth value asks whether there is a node, whatever it holds; write @a = ('true', '1') \
+             for what it holds, exists(a) and empty(a) for its existence"
+        }
         NoteKind::SeveralAttributes => {
             "this copies an attribute of each of several elements, and an element has only one of a name, so that the result \
              is undecided where there are two; write string(...), data of one element, or a `for`"
         }
         NoteKind::NameOfConstant => {
-            "this is a child element of that name; write 'true' for a text, true() for a truth value, and empty(a) where there \
-             is nothing"
+            "this is a child element of that name; write 'true' for a text, true() for a truth value, empty(a) where there is \
+             nothing, and xs:double('INF') for infinity"
         }
     };
     format!("column {column}: {what}")

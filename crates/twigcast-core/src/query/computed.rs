@@ -148,6 +148,8 @@ impl<'a> Parser<'a, '_> {
         let (item, end) = self.enclosed(open)?;
         if is_value {
             self.refuse_constructors(&item, open)?;
+        } else {
+            self.note_enclosed(&item, open);
         }
         self.lexer.position = end;
         self.advance();

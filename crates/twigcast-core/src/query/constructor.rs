@@ -366,9 +366,7 @@ impl<'a> Parser<'a, '_> {
                 '{' => {
                     run.end(content);
                     let (item, end) = self.enclosed(position)?;
-                    if let ItemExpr::Value(expr) = &item {
-                        self.note_enclosed(expr, position);
-                    }
+                    self.note_enclosed(&item, position);
                     content.push(ElementContent::Enclosed(item));
                     position = end;
                 }

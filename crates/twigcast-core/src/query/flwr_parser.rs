@@ -372,12 +372,15 @@ impl<'a> Parser<'a, '_> {
             let value = self.condition()?;
             let (value_type, attributes) = (value.static_type(&self.variable_types), self.selects_attributes(&value));
             if matches!(value_type, ExprType::Version | ExprType::QName) {
-                let message = format!("a {} can only be compared; write it in the comparison", value_type.name());
+                let message = format!("{} can only be compared; write it in the comparison", value_type.one());
                 return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
             }
             let variable = self.declare(name, value_type, attributes);
             if self.gives_values(&value) {
                 self.value_variables.push(variable);
+            }
+            if self.may_be_several_attributes(&value) {
+                self.several_attributes.push(variable);
             }
             self.note_form(variable, &value);
             clauses.push(BindingClause::Let { variable, value });

@@ -119,9 +119,15 @@ impl ExprType {
             Self::Number => "number",
             Self::String => "string",
             Self::Temporal(kind) => kind.name(),
-            Self::Version => "version",
+            Self::Version => "twig:version",
             Self::QName => "xs:QName",
         }
+    }
+
+    /// Returns the name with an article.
+    pub fn one(self) -> String {
+        let article = if self.name().starts_with("xs:") { "an" } else { "a" };
+        format!("{article} {}", self.name())
     }
 }
 

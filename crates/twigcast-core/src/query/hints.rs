@@ -115,6 +115,11 @@ fn of_types(name: &str) -> Option<&'static str> {
         "xs:float" => "write xs:double(a)",
         "xs:dateTimeStamp" => "write xs:dateTime(a)",
         "dateTime" => "write xs:dateTime(concat(a, 'T', b)) for a date and a time",
+        "date" | "DATE" | "to_date" | "toDate" | "parseDate" => "write xs:date(a)",
+        "time" | "TIME" => "write xs:time(a)",
+        "datetime" | "timestamp" | "TIMESTAMP" | "to_timestamp" => "write xs:dateTime(a)",
+        "duration" | "interval" => "write xs:dayTimeDuration(a) or xs:yearMonthDuration(a)",
+        "gYear" => "write year-from-date(xs:date(a)), or @year = 2026 where there is only a year",
         "xs:int"
         | "xs:long"
         | "xs:short"
@@ -124,10 +129,10 @@ fn of_types(name: &str) -> Option<&'static str> {
         | "xs:unsignedInt"
         | "xs:unsignedLong" => "write xs:integer(a)",
         "implicit-timezone" | "timezone-from-dateTime" | "timezone-from-date" | "timezone-from-time" => {
-            "dates and times are compared across offsets; one without is of UTC"
+            "dates and times are compared across offsets, and one without is of UTC; use dialect=\"xquery\" for the offset itself"
         }
         "adjust-dateTime-to-timezone" | "adjust-date-to-timezone" | "adjust-time-to-timezone" => {
-            "dates and times are compared across offsets as they are"
+            "dates and times are compared across offsets as they are; use dialect=\"xquery\" for their text in another"
         }
         "format-date" | "format-dateTime" | "format-time" => {
             "write string(a), or year-from-date(xs:date(a)) and the like, or use dialect=\"xquery\""

@@ -236,6 +236,9 @@ impl Parser<'_, '_> {
             self.close(TokenKind::CloseBracket, open)?;
             height = height.max(self.height + 1);
             self.refuse_numbers(&predicate, open + 1)?;
+            if matches!(predicate, Expr::Literal(_)) {
+                self.note_constants(&[&predicate], open);
+            }
             predicates.push(self.positional(predicate));
         }
         self.height = height;

@@ -51,6 +51,7 @@ mod pattern_shape;
 mod places;
 pub(crate) mod plain;
 pub mod position;
+mod quantified;
 mod refusals;
 mod results;
 mod sequences;
@@ -92,8 +93,8 @@ pub fn parse_noting(
     if options.dialect == Dialect::XQuery {
         return Ok((Query::XPath(external::necessary_condition(text, options, vocabulary)), None));
     }
-    if let Some(condition) = worded_condition(text, options, vocabulary) {
-        return Ok((Query::XPath(condition), None));
+    if let Some((condition, note)) = worded_condition(text, options, vocabulary) {
+        return Ok((Query::XPath(condition), note));
     }
     let mut parser = parser::Parser::new(text, options, vocabulary).map_err(|error| *error)?;
     let parsed = if flwr_parser::is_flwr(text) {
@@ -106,15 +107,20 @@ pub fn parse_noting(
 
 /// Returns the condition that `let $a := b return condition`, or `if (a) then condition else condition`, is: XPath, although most
 /// queries that begin so rewrite.
-fn worded_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Option<Expr> {
+fn worded_condition(
+    text: &str,
+    options: &ParseOptions,
+    vocabulary: &mut Vocabulary,
+) -> Option<(Expr, Option<QueryNote>)> {
     let text_after = text.trim_start_matches(['(', ' ', '\t', '\r', '\n']);
     let begins = |word, next| text_after.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with(next));
     if !begins("let", '$') && !begins("if", '(') {
         return None;
     }
-    let expr = parser::Parser::new(text, options, vocabulary).ok()?.whole_expression().ok()?;
+    let mut parser = parser::Parser::new(text, options, vocabulary).ok()?;
+    let expr = parser.whole_expression().ok()?;
     // In XQuery such a query returns its values.
     let returns_values = options.dialect == Dialect::Native
         && matches!(&expr, Expr::Call { function: Function::Boolean, arguments } if arguments[0].gives_values());
-    (expr.static_type(&[]) == functions::ExprType::Boolean && !returns_values).then_some(expr)
+    (expr.static_type(&[]) == functions::ExprType::Boolean && !returns_values).then(|| (expr, parser.note.get()))
 }

@@ -49,6 +49,8 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) declared_variables: Vec<Variable>,
     /// Variables that certainly hold attributes.
     pub(super) attribute_variables: Vec<VariableId>,
+    /// Variables that may hold several attributes of one name.
+    pub(super) several_attributes: Vec<VariableId>,
     /// Variables that hold values rather than nodes.
     pub(super) value_variables: Vec<VariableId>,
     /// The forms of the numbers that variables hold.
@@ -98,6 +100,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             outer_namespaces: BTreeSet::new(),
             declared_variables: Vec::new(),
             attribute_variables: Vec::new(),
+            several_attributes: Vec::new(),
             value_variables: Vec::new(),
             number_forms: Vec::new(),
             substitutions: Vec::new(),
@@ -350,6 +353,12 @@ impl<'a, 'v> Parser<'a, 'v> {
     /// Parses a FilterExpr, and the path that may follow it.
     fn filter(&mut self) -> Parsed<Expr> {
         let start = self.token.start;
+        if self.token.kind == TokenKind::OpenParen && self.is_list() {
+            let nodes = self.nodes_of_list()?;
+            let expr = self.filtered(nodes, start)?;
+            self.refuse_positions(&expr, start)?;
+            return Ok(expr);
+        }
         let primary = self.primary()?;
         self.filtered(primary, start)
     }
@@ -460,7 +469,11 @@ impl<'a, 'v> Parser<'a, 'v> {
         let text = self.lexer.text[number.start..end].into();
         self.lexer.position = end;
         self.advance();
-        self.typed_call(Function::XsDouble, vec![Expr::Literal(text)], number)
+        let constant = self.typed_call(Function::XsDouble, vec![Expr::Literal(text)], number)?;
+        if let Expr::Typed(TypedConstant::Double(value)) = constant {
+            self.note_range(&self.lexer.text[number.start..end], value, number.start);
+        }
+        Ok(constant)
     }
 
     fn variable(&mut self) -> Parsed<Expr> {
@@ -538,26 +551,6 @@ impl<'a, 'v> Parser<'a, 'v> {
             return self.call_of_places(function, arguments, name);
         }
         self.typed_call(function, arguments, name)
-    }
-
-    /// Parses an argument. Those of `min` and `max` may be lists of paths.
-    fn argument(&mut self, function: Function) -> Parsed<Expr> {
-        if !matches!(function, Function::Min | Function::Max) || self.token.kind != TokenKind::OpenParen {
-            return self.expression();
-        }
-        let start = self.token.start;
-        self.enter()?;
-        let argument = self.operands(0)?;
-        self.leave();
-        match argument {
-            Side::Several(members) if members.len() > 1 => {
-                let role = format!("a member of the list of {}()", function.name());
-                members.iter().try_for_each(|member| self.require_nodes(member, start, &role))?;
-                self.height += 1;
-                Ok(Expr::Union(members))
-            }
-            other => self.single(other, start),
-        }
     }
 
     /// Refuses what needs a context node: in For-Where-Return nothing outside predicates has one.

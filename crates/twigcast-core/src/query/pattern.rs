@@ -321,7 +321,12 @@ impl Translator<'_> {
         while let Some(c) = self.rest.next() {
             let quantifies = matches!(c, '*' | '+' | '?' | '{');
             if quantifies && is_quantified && (c != '?' || is_reluctant) {
-                return Err(format!("`{c}` follows a quantifier; put what comes before it in parentheses"));
+                let hint = if c == '+' {
+                    "leave it out: time is linear without it"
+                } else {
+                    "put what comes before it in parentheses"
+                };
+                return Err(format!("`{c}` follows a quantifier; {hint}"));
             }
             match c {
                 ' ' | '\t' | '\n' | '\r' if self.skips_space => continue,
@@ -358,8 +363,9 @@ impl Translator<'_> {
         self.out.push('(');
         if self.rest.peek() == Some(&'?') {
             self.rest.next();
-            if self.rest.next() != Some(':') {
-                return Err("after `(?` only `:` can stand: there is no looking ahead or back".into());
+            match self.rest.next() {
+                Some(':') => {}
+                other => return Err(unknown_group(other, self.rest.peek().copied())),
             }
             self.out.push_str("?:");
         }
@@ -390,7 +396,7 @@ impl Translator<'_> {
                     "`\\{c}` refers back to a group, which linear time does not allow; use dialect=\"xquery\""
                 ));
             }
-            other => return Err(format!("there is no escape `\\{other}`")),
+            other => return Err(unknown_escape(other)),
         }
         Ok(())
     }
@@ -429,6 +435,11 @@ impl Translator<'_> {
         loop {
             match self.rest.next().ok_or_else(unclosed)? {
                 ']' => break,
+                '[' if self.rest.peek() == Some(&':') => {
+                    return Err("classes have no names; write \\p{L} for letters, \\p{Lu} for capitals, \\d for digits, \\s for \
+                                white space, \\p{P} for punctuation"
+                        .into());
+                }
                 '[' => return Err("a `[` in brackets is written \\[".into()),
                 '\\' => self.escape(true)?,
                 '-' if self.rest.peek() == Some(&'[') => {
@@ -453,6 +464,39 @@ impl Translator<'_> {
             Some(subtracted) => format!("[{class}--{subtracted}]"),
             None => class,
         })
+    }
+}
+
+/// Returns why an escape of other languages is refused, and what to write instead.
+fn unknown_escape(letter: char) -> String {
+    let hint = match letter {
+        'b' | 'B' | '<' | '>' => {
+            "; write (^|\\W) before a word and (\\W|$) behind it, or ask for it by contains text \"word\""
+        }
+        'A' | 'z' | 'Z' | 'G' => "; write ^ for the start of the text and $ for its end",
+        'x' | 'u' | 'U' | 'N' => "; write the character itself",
+        'h' | 'v' | 'R' | 'f' => "; write \\s for white space",
+        'Q' | 'E' => "; write the flag q for a text as it is: matches(a, 'text', 'q')",
+        'k' | 'g' => ", since there is no reference back to a group; use dialect=\"xquery\"",
+        'X' | 'K' => "",
+        _ if letter.is_ascii_punctuation() || letter == ' ' => "; the character stands for itself",
+        _ => "",
+    };
+    format!("there is no escape `\\{letter}`{hint}")
+}
+
+/// Returns why a group that begins with `(?` and two characters is refused, and what to write instead.
+fn unknown_group(first: Option<char>, second: Option<char>) -> String {
+    match (first, second) {
+        (Some('='), _) | (Some('!'), _) | (Some('<'), Some('=' | '!')) => {
+            "there is no looking ahead or back; write two conditions: matches(a, 'x') and not(matches(a, 'y'))".into()
+        }
+        (Some('P' | '<' | '\''), _) => "groups have no names; write `(` alone".into(),
+        (Some('i' | 's' | 'm' | 'x' | 'u' | '-' | 'U'), _) => {
+            "flags stand behind the pattern: matches(a, 'x', 'i')".into()
+        }
+        (Some('#'), _) => "a pattern has no comments".into(),
+        _ => "after `(?` only `:` can stand".into(),
     }
 }
 

@@ -185,8 +185,18 @@ impl Parser<'_, '_> {
                 "a quote in a text is doubled, as in 'it''s', or the text stands in the other quotes".into()
             }
             (TokenKind::Star, TokenKind::Number) => "there are no powers; write a * a".into(),
-            (TokenKind::Number, TokenKind::Number) if adjacent && text.starts_with('.') => {
-                "a range is written 1 to 5".into()
+            (TokenKind::Number, TokenKind::Number) if adjacent && text.starts_with('.') && before.contains('.') => {
+                if before.ends_with('.') {
+                    "a range is written 1 to 5".into()
+                } else {
+                    "a version is written twig:version('2.17.1')".into()
+                }
+            }
+            (TokenKind::Name, TokenKind::At | TokenKind::Name) if before == "not" => {
+                "write not(...) around what does not hold".into()
+            }
+            (TokenKind::Name, TokenKind::Literal) if matches!(before, "DATE" | "date" | "TIMESTAMP" | "timestamp") => {
+                "write xs:date('2026-11-30') or xs:dateTime('2026-11-30T12:00:00Z')".into()
             }
             (TokenKind::Name, TokenKind::Name | TokenKind::At) if adjacent && before.ends_with('-') => {
                 "a name may end with `-`; write spaces around a minus".into()
@@ -197,6 +207,9 @@ impl Parser<'_, '_> {
             }
             (TokenKind::Name, TokenKind::Name) if before == "for" && matches!(text, "tumbling" | "sliding") => {
                 "windows are not supported; use dialect=\"xquery\"".into()
+            }
+            (TokenKind::Name, TokenKind::Name) if matches!(before, "some" | "every" | "for" | "let") => {
+                format!("a variable has a dollar sign: {before} ${text}")
             }
             (TokenKind::Name, TokenKind::Name) if self.begins_like_sql() => {
                 "queries are no SQL; write a path with a predicate, as in //alert[event = 'Flood']".into()

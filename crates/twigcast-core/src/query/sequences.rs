@@ -1,15 +1,18 @@
-//! Sequences and sets of XPath 3.1: `a ! b`, steps in parentheses and steps that are values, `intersect` and `except`, the order
-//! of nodes.
+//! Sequences and sets of XPath 3.1: `a ! b`, steps in parentheses and steps that are values, lists of nodes, `intersect` and
+//! `except`, the order of nodes.
 
-use super::ast::{Axis, CompareOp, Expr, Function, Path, PathStart, Step};
+use std::collections::BTreeSet;
+
+use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use super::functions::ExprType;
 use super::lexer::TokenKind;
 use super::matching::{existence_of, size};
-use super::operators::{NodeOrder, Operator, combine};
+use super::operators::{NodeOrder, Operator, Side, combine};
 use super::options::Dialect;
 use super::parser::{Parsed, Parser};
 use super::position::{is_positional, uses_position};
-use super::xpath31::filtered;
+use super::quantified::filtered;
+use super::typed::TypedConstant;
 use crate::error::QueryErrorKind;
 
 impl<'a> Parser<'a, '_> {
@@ -99,6 +102,83 @@ impl<'a> Parser<'a, '_> {
         })
     }
 
+    // Lists of nodes ---------------------------------------------------------------------------------------------------
+
+    /// Returns whether all members of a list are nodes of the message.
+    pub(super) fn are_nodes(&self, members: &[Expr]) -> bool {
+        members.iter().all(|member| self.type_of(member) == ExprType::NodeSet && !self.gives_values(member))
+    }
+
+    /// Parses a list of paths in parentheses as the nodes of all, in the order of the message.
+    pub(super) fn nodes_of_list(&mut self) -> Parsed<Expr> {
+        let start = self.token.start;
+        let mut members = self.list_in_parentheses()?;
+        members.iter().try_for_each(|member| self.require_nodes(member, start, "a member of a list in a path"))?;
+        self.height += 1;
+        Ok(if members.len() == 1 { members.swap_remove(0) } else { Expr::Union(members) })
+    }
+
+    /// Refuses the position in a list, whose members have the order of the list rather than that of the message.
+    pub(super) fn refuse_positions(&self, expr: &Expr, start: usize) -> Parsed<()> {
+        match expr {
+            Expr::Path(Path { start: PathStart::Filter { primary, predicates }, .. })
+                if matches!(**primary, Expr::Union(_)) && predicates.iter().any(is_positional) =>
+            {
+                let message = "a list has an order of its own here, which no position counts; write if (exists(a)) then a = \
+                               'x' else b = 'x' for the first that there is, (a | b)[1] for the first in the message, or use \
+                               dialect=\"xquery\"";
+                Err(self.error(start, QueryErrorKind::Unsupported, message.into(), &[]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Parses an argument. It may be a list of paths, where the order of the nodes does not count, and none is in two of them.
+    pub(super) fn argument(&mut self, function: Function) -> Parsed<Expr> {
+        use Function::{Avg, Boolean, Count, DistinctValues, Max, Min, Not, Sum};
+        let takes_each_once = matches!(function, Count | Sum | Avg);
+        let takes_list = takes_each_once || matches!(function, Min | Max | Boolean | Not | DistinctValues);
+        if !takes_list || self.token.kind != TokenKind::OpenParen {
+            return self.expression();
+        }
+        let start = self.token.start;
+        self.enter()?;
+        let argument = self.operands(0)?;
+        self.leave();
+        match argument {
+            Side::Several(members) if self.are_nodes(&members) && (!takes_each_once || are_apart(&members)) => {
+                self.height += 1;
+                Ok(Expr::Union(members))
+            }
+            Side::Several(members) if takes_each_once && self.are_nodes(&members) => {
+                let name = function.name();
+                let message = format!(
+                    "{name}() of a list takes a node twice that is in two of its paths; write {name}(a | b), which takes each \
+                     once"
+                );
+                Err(self.error(start, QueryErrorKind::Unsupported, message, &[]))
+            }
+            Side::Several(members) if !members.is_empty() => {
+                let role = "a member of a list that a function takes";
+                members.iter().try_for_each(|member| self.require_nodes(member, start, role))?;
+                self.single(Side::Several(members), start)
+            }
+            other => self.single(other, start),
+        }
+    }
+
+    /// Returns what to write instead of a list where there cannot be one.
+    pub(super) fn instead_of_list(&self, list: &[Expr]) -> String {
+        let hint = if self.are_nodes(list) {
+            "; write a | b for the nodes of both, in the order of the message"
+        } else if list.iter().any(|value| matches!(value, Expr::Literal(_))) {
+            "; where a function takes one text, write some $x in ('x', 'y') satisfies contains(a, $x)"
+        } else {
+            ""
+        };
+        format!("a list can only be compared: a = ('x', 'y'), position() = 1 to 5{hint}")
+    }
+
     // Maps and steps ---------------------------------------------------------------------------------------------------
 
     /// Parses a SimpleMapExpr.
@@ -125,7 +205,14 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(start, QueryErrorKind::Unsupported, message.into(), &[]));
         }
         let text = &self.lexer.text[start..self.token.start];
-        if self.options.dialect == Dialect::Native && value_type == ExprType::Number && text.contains("xs:") {
+        let may_be_none =
+            self.options.dialect == Dialect::Native && value_type == ExprType::Number && text.contains("xs:");
+        if may_be_none && is_cast(&value) {
+            // In XQuery as it is here there is no value of what is no number.
+            let nodes = filtered(nodes, is_number(&value));
+            return Ok(Expr::Map { nodes: Box::new(nodes), value: Box::new(value) });
+        }
+        if may_be_none {
             let message = "how many values a cast has is left to a processor of XQuery".into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
@@ -205,6 +292,33 @@ impl<'a> Parser<'a, '_> {
         let value = if members.len() == 1 { members.swap_remove(0) } else { Expr::Union(members) };
         self.one_step_filtered(value, start)
     }
+}
+
+/// Returns whether a value is a text that is read as a number.
+fn is_cast(value: &Expr) -> bool {
+    matches!(value, Expr::Call { function: Function::XsDouble | Function::XsDecimal | Function::XsInteger, .. })
+}
+
+/// Returns the condition that such a value is there: with zero it compares as equal or not, and what is none does not compare.
+fn is_number(value: &Expr) -> Expr {
+    let with_zero = |op| {
+        let zero = Expr::Typed(TypedConstant::Double(0.0));
+        combine(Operator::Compare(op), value.clone(), zero)
+    };
+    combine(Operator::Or, with_zero(CompareOp::Equal), with_zero(CompareOp::NotEqual))
+}
+
+/// Returns whether no node can be in two of several paths, since what they end at has other names.
+fn are_apart(paths: &[Expr]) -> bool {
+    let last = |path: &Expr| match path {
+        Expr::Path(Path { steps, .. }) => steps.last().and_then(|step| match step.test {
+            NodeTest::Name(NameTest::Name(name)) => Some((step.axis == Axis::Attribute, name)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let ends: Option<BTreeSet<_>> = paths.iter().map(last).collect();
+    ends.is_some_and(|ends| ends.len() == paths.len())
 }
 
 /// Returns the steps of each alternative, if an expression is nothing but paths from the context node; itself otherwise.

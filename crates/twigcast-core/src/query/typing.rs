@@ -26,6 +26,11 @@ fn is_typed(kind: ExprType) -> bool {
     matches!(kind, ExprType::Temporal(_) | ExprType::Version | ExprType::QName)
 }
 
+/// Returns whether an expression is made of numbers that are made of others.
+fn is_of_numbers(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call { function: Function::Min | Function::Max | Function::Avg | Function::Sum, .. })
+}
+
 /// Returns the context item.
 pub(super) fn itself() -> Expr {
     let step = Step { axis: Axis::SelfAxis, test: NodeTest::Node, predicates: Vec::new() };
@@ -64,7 +69,14 @@ impl Parser<'_, '_> {
             }
             self.note_order(op, &left, &right, symbol);
             self.note_constant_name(&right);
+            self.note_case(&left, &right, symbol.start);
+            self.note_truth(&left, &right, symbol.start);
             self.check_meaning_in_xquery(op, (self.type_of(&left), self.type_of(&right)), symbol)?;
+        }
+        match operator {
+            Operator::Arithmetic(ArithmeticOp::Subtract) => self.note_subtracted_date(symbol),
+            Operator::Or | Operator::And => self.note_constants(&[&left, &right], symbol.start),
+            _ => {}
         }
         let (left, right) = match operator {
             Operator::Join => (self.written(left, symbol.start)?, self.written(right, symbol.start)?),
@@ -120,12 +132,17 @@ impl Parser<'_, '_> {
                 );
                 self.unsupported(symbol, message)
             }
+            _ if is_of_numbers(&left) || is_of_numbers(&right) => {
+                let message = "min(), max(), avg() and sum() make numbers of what they take; compare the nodes themselves, as in a \
+                               > xs:date('2026-11-30'), which holds if one does, or use dialect=\"xquery\"";
+                self.unsupported(symbol, message.into())
+            }
             (one, other) => {
                 let (typed, other) = if is_typed(one) { (one, other) } else { (other, one) };
                 let message = format!(
-                    "a value of {} is compared with another one, and this is a {}; write {} for it",
+                    "a value of {} is compared with another one, and this is {}; write {} for it",
                     typed.name(),
-                    other.name(),
+                    other.one(),
                     written(typed),
                 );
                 self.unsupported(symbol, message)
@@ -162,11 +179,11 @@ impl Parser<'_, '_> {
             (Op::Divide, (Temporal(one), Temporal(other))) if one == other && one.is_duration() => Op::DivideDurations,
             (_, (one, other)) => {
                 let message = format!(
-                    "`{}` does not go between a {} and a {}; a date or time takes a duration, as in xs:date(a) + \
+                    "`{}` does not go between {} and {}; a date or time takes a duration, as in xs:date(a) + \
                      xs:dayTimeDuration('P30D'), and gives one where another is subtracted",
                     self.text_of(symbol),
-                    one.name(),
-                    other.name(),
+                    one.one(),
+                    other.one(),
                 );
                 return self.unsupported(symbol, message);
             }
@@ -300,6 +317,10 @@ impl Parser<'_, '_> {
                            resolve-QName(@type, .)";
             return self.unsupported(name, message.into());
         }
+        if let (Function::Contains | Function::StartsWith | Function::EndsWith, [text, part]) = (function, &*arguments)
+        {
+            self.note_case(text, part, name.start);
+        }
         let of_component = function.component().map(|(kind, _)| kind);
         for &kind in &types {
             let is_taken = match (kind, function) {
@@ -318,11 +339,11 @@ impl Parser<'_, '_> {
             if !is_taken {
                 let instead = match (kind, of_component) {
                     (ExprType::Temporal(_), None) => "write string(...) for its text",
-                    (_, Some(kind)) => kind.example(),
+                    (_, Some(kind)) => &format!("it takes one as in {}", kind.example()),
                     (ExprType::Version | ExprType::QName, _) => "it can only be compared",
                     _ => "it takes a text",
                 };
-                let message = format!("{}() does not take a {}; {instead}", self.text_of(name), kind.name());
+                let message = format!("{}() does not take {}; {instead}", self.text_of(name), kind.one());
                 return self.unsupported(name, message);
             }
         }
@@ -413,7 +434,7 @@ impl Parser<'_, '_> {
         match self.type_of(operand) {
             ExprType::Temporal(kind) if kind.is_duration() => self
                 .unsupported(sign, "a duration has no minus sign before it; write it as in '-P1D', or times -1".into()),
-            kind if is_typed(kind) => self.unsupported(sign, format!("a {} has no minus sign", kind.name())),
+            kind if is_typed(kind) => self.unsupported(sign, format!("{} has no minus sign", kind.one())),
             _ => Ok(()),
         }
     }

@@ -14,7 +14,7 @@ use super::matching::{itself, size};
 use super::operators::{Operator, Side, combine};
 use super::options::ParseOptions;
 use super::parser::{Parsed, Parser};
-use super::xpath31::filtered;
+use super::quantified::filtered;
 use crate::error::QueryErrorKind;
 use crate::util::hours::RecurringHours;
 use crate::util::number;

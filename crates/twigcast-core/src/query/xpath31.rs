@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use super::ast::{CompareOp, Expr, Function, Path, PathStart, VariableId};
+use super::ast::{CompareOp, Expr, Function, VariableId};
 use super::functions::ExprType;
 use super::lexer::{Token, TokenKind};
-use super::matching::{existence_of, itself, size};
+use super::matching::{existence_of, size};
 use super::operators::{Operator, Side, Substitution, combine};
 use super::parser::{Parsed, Parser};
 use super::pattern::Pattern;
+use super::quantified::{QUANTIFIED_FIRST, Quantifier};
 use crate::error::QueryErrorKind;
 use crate::util::number;
 
@@ -21,8 +22,6 @@ use crate::util::number;
 const RANGE_MAX: usize = 1_000;
 /// The most parts of expressions that writing out the lists of a query may make.
 const WRITTEN_OUT_MAX: usize = 50_000;
-/// The number of the first variable of a quantified expression. The query's own variables have smaller numbers.
-const QUANTIFIED_FIRST: u32 = 1 << 31;
 
 impl<'a> Parser<'a, '_> {
     /// Parses `exists(nodes)` or `empty(nodes)`.
@@ -36,7 +35,7 @@ impl<'a> Parser<'a, '_> {
             let message = format!("{}() has no argument here; write {usage}", self.text_of(name));
             return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[usage]));
         }
-        let argument = self.expression()?;
+        let argument = self.argument(function)?;
         self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
         self.close(TokenKind::CloseParen, open)?;
         self.height += 2;
@@ -79,11 +78,12 @@ impl<'a> Parser<'a, '_> {
         let start = self.token.start;
         let nodes = match self.operands(0)? {
             Side::One(nodes) => nodes,
+            Side::Several(members) if self.are_nodes(&members) => Expr::Union(members),
             Side::Several(values) => return self.quantified_values(is_every, name, values, start),
         };
         self.require_node_set(&nodes, start, "what a quantified variable goes through")?;
         let nodes_height = self.height;
-        let id = VariableId::new(QUANTIFIED_FIRST as usize + self.variables.len());
+        let id = VariableId::new(QUANTIFIED_FIRST + self.variables.len());
         self.variables.push((name, id));
         let continues = self.token.kind == TokenKind::Comma;
         if continues {
@@ -95,31 +95,38 @@ impl<'a> Parser<'a, '_> {
         let condition = if continues { self.quantified(is_every)? } else { self.expression()? };
         self.variables.pop();
         self.leave();
-        let Some(condition) = at_itself(condition, id) else {
-            let message = format!(
-                "the condition of ${name} must begin each path at ${name}, outside predicates; write the path with a \
-                 predicate, as in a[b = c], or use dialect=\"xquery\""
-            );
-            return Err(self.error(condition_start, QueryErrorKind::Unsupported, message, &[]));
-        };
-        self.height = self.height.max(nodes_height) + 4;
         let is_number = condition.static_type(&self.variable_types) == ExprType::Number;
         let condition = if is_number { call(Function::Boolean, condition) } else { condition };
-        Ok(if is_every {
-            call(Function::Not, self.exist(filtered(nodes, call(Function::Not, condition))))
-        } else {
-            self.exist(filtered(nodes, condition))
-        })
+        let own = self.quantifier(id, &|quantifier| quantifier.of_own(is_every, &nodes, &condition));
+        let found = match own {
+            Some(own) => own,
+            None => {
+                self.write_out(size(&nodes).saturating_mul(size(&condition)), start)?;
+                let apart = self.quantifier(id, &|quantifier| quantifier.of(is_every, &nodes, condition.clone()));
+                apart.ok_or_else(|| {
+                    let message = format!(
+                        "the condition of ${name} must begin each path at ${name}, outside predicates, but for parts that \
+                         `and` and `or` join and for comparisons in `some`; write the path with a predicate, as in a[b = c], \
+                         or use dialect=\"xquery\""
+                    );
+                    self.error(condition_start, QueryErrorKind::Unsupported, message, &[])
+                })?
+            }
+        };
+        self.height = self.height.max(nodes_height) + 8;
+        Ok(found)
+    }
+
+    fn quantifier(&self, variable: VariableId, found: &dyn Fn(&Quantifier<'_>) -> Option<Expr>) -> Option<Expr> {
+        let exist = |nodes| self.exist(nodes);
+        found(&Quantifier { variable, types: &self.variable_types, exist: &exist })
     }
 
     /// Parses the condition of a variable that goes through values, once for each of them.
     fn quantified_values(&mut self, is_every: bool, name: &'a str, values: Vec<Expr>, start: usize) -> Parsed<Expr> {
         let is_value = |value: &Expr| !value.operands().any(|_| true) && !matches!(value, Expr::Path(_));
         if !values.iter().all(is_value) {
-            let message =
-                "a quantified variable goes through a path, or through a list of values; write a | b for the nodes \
-                           of both"
-                    .into();
+            let message = "a quantified variable goes through paths, or through a list of texts and numbers".into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
         let continues = self.token.kind == TokenKind::Comma;
@@ -197,9 +204,14 @@ impl<'a> Parser<'a, '_> {
         if let Some(list) = self.list_of_name()? {
             return Ok(list);
         }
-        if self.token.kind != TokenKind::OpenParen || !self.is_list() {
+        if self.token.kind != TokenKind::OpenParen || !self.is_list() || self.list_goes_on() {
             return Ok(Side::One(self.unary()?));
         }
+        self.list_in_parentheses().map(Side::Several)
+    }
+
+    /// Parses a list in parentheses.
+    pub(super) fn list_in_parentheses(&mut self) -> Parsed<Vec<Expr>> {
         let open = self.token.start;
         let (mut list, mut height) = (Vec::new(), 0);
         loop {
@@ -217,11 +229,33 @@ impl<'a> Parser<'a, '_> {
         }
         self.close(TokenKind::CloseParen, open)?;
         self.height = height;
-        Ok(Side::Several(list))
+        Ok(list)
+    }
+
+    /// Returns whether what follows the parenthesis at the current token takes the nodes of a list: a step, a predicate, or
+    /// another set of nodes.
+    fn list_goes_on(&self) -> bool {
+        let (mut lexer, mut depth) = (self.lexer, 1_usize);
+        while depth > 0 {
+            match lexer.next().kind {
+                TokenKind::OpenParen | TokenKind::OpenBracket | TokenKind::OpenBrace => depth += 1,
+                TokenKind::CloseParen | TokenKind::CloseBracket | TokenKind::CloseBrace => depth -= 1,
+                TokenKind::End | TokenKind::UnclosedLiteral | TokenKind::UnclosedComment => return false,
+                _ => {}
+            }
+        }
+        let next = lexer.next();
+        match next.kind {
+            TokenKind::Slash | TokenKind::DoubleSlash | TokenKind::OpenBracket | TokenKind::Pipe => true,
+            TokenKind::Name => {
+                matches!(&self.lexer.text[next.start..next.end], "union" | "intersect" | "except")
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether the parenthesis at the current token holds a comma or a range, outside other brackets.
-    fn is_list(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         let (mut lexer, mut depth) = (self.lexer, 1_usize);
         let (mut previous, mut is_condition, mut count) = ("", false, 0);
         loop {
@@ -300,19 +334,19 @@ impl<'a> Parser<'a, '_> {
         if self.written_out <= WRITTEN_OUT_MAX {
             return Ok(());
         }
-        let message = "the lists and conditions of the query are too long, written out; make it several subscriptions";
-        Err(self.error(offset, QueryErrorKind::Unsupported, message.into(), &[]))
+        let message = format!(
+            "the lists and conditions of the query are too long, written out ({WRITTEN_OUT_MAX} parts at most; a value of a list \
+             is about three); make it several subscriptions"
+        );
+        Err(self.error(offset, QueryErrorKind::Unsupported, message, &[]))
     }
 
     /// Returns the expression of an operand that cannot be a list.
     pub(super) fn single(&self, operand: Side, start: usize) -> Parsed<Expr> {
         match operand {
             Side::One(expr) => Ok(expr),
-            Side::Several(_) => {
-                let message = "a list can only be compared: a = ('x', 'y'), position() = 1 to 5; write a | b for the \
-                               nodes of both"
-                    .into();
-                Err(self.error(start, QueryErrorKind::Unsupported, message, &[]))
+            Side::Several(list) => {
+                Err(self.error(start, QueryErrorKind::Unsupported, self.instead_of_list(&list), &[]))
             }
         }
     }
@@ -391,76 +425,4 @@ impl Parser<'_, '_> {
 
 fn call(function: Function, argument: Expr) -> Expr {
     Expr::Call { function, arguments: vec![argument] }
-}
-
-/// Returns the nodes for which a condition holds.
-pub(super) fn filtered(nodes: Expr, condition: Expr) -> Expr {
-    match nodes {
-        Expr::Path(Path { start, mut steps }) if !steps.is_empty() => {
-            if let Some(last) = steps.last_mut() {
-                last.predicates.push(condition);
-            }
-            Expr::Path(Path { start, steps })
-        }
-        nodes => {
-            let start = PathStart::Filter { primary: Box::new(nodes), predicates: vec![condition] };
-            Expr::Path(Path { start, steps: Vec::new() })
-        }
-    }
-}
-
-/// Returns a condition on a variable's node as one on the context node. `None` if it asks for another context node, or
-/// for the variable where there is another one.
-fn at_itself(expr: Expr, variable: VariableId) -> Option<Expr> {
-    let each = |operand| at_itself(operand, variable);
-    let all = |operands: Vec<Expr>| operands.into_iter().map(each).collect::<Option<Vec<_>>>();
-    let boxed = |operand: Box<Expr>| at_itself(*operand, variable).map(Box::new);
-    Some(match expr {
-        Expr::Or(operands) => Expr::Or(all(operands)?),
-        Expr::And(operands) => Expr::And(all(operands)?),
-        Expr::Union(operands) => Expr::Union(all(operands)?),
-        Expr::Call { function, arguments } if !function.facts().reads_context(arguments.len()) => {
-            Expr::Call { function, arguments: all(arguments)? }
-        }
-        Expr::Call { .. } => return None,
-        Expr::Compare { op, left, right } => Expr::Compare { op, left: boxed(left)?, right: boxed(right)? },
-        Expr::Arithmetic { op, left, right } => Expr::Arithmetic { op, left: boxed(left)?, right: boxed(right)? },
-        Expr::Negate(operand) => Expr::Negate(boxed(operand)?),
-        Expr::Map { nodes, value } if !mentions(&value, variable) => Expr::Map { nodes: boxed(nodes)?, value },
-        Expr::Map { .. } => return None,
-        Expr::Number(_)
-        | Expr::Literal(_)
-        | Expr::Pattern(_)
-        | Expr::Selection(_)
-        | Expr::Region(_)
-        | Expr::Typed(_) => expr,
-        Expr::Path(Path { start, mut steps }) => {
-            if steps.iter().flat_map(|step| &step.predicates).any(|predicate| mentions(predicate, variable)) {
-                return None;
-            }
-            let start = match start {
-                PathStart::Variable(id) if id == variable => {
-                    if steps.is_empty() {
-                        steps.push(itself());
-                    }
-                    PathStart::Context
-                }
-                PathStart::Context => return None,
-                PathStart::Filter { primary, predicates } => {
-                    if predicates.iter().any(|predicate| mentions(predicate, variable)) {
-                        return None;
-                    }
-                    PathStart::Filter { primary: boxed(primary)?, predicates }
-                }
-                other => other,
-            };
-            Expr::Path(Path { start, steps })
-        }
-    })
-}
-
-/// Returns whether an expression names a variable.
-fn mentions(expr: &Expr, variable: VariableId) -> bool {
-    let is_start = matches!(expr, Expr::Path(Path { start: PathStart::Variable(id), .. }) if *id == variable);
-    is_start || expr.operands().chain(expr.predicates()).any(|part| mentions(part, variable))
 }
