@@ -446,8 +446,10 @@ def parse_when(text: str | None) -> dict[str, object] | None:
 
 def delivered_document(message: Message, options: ReadOptions, bytes_max: int, whole: bytes | None = None) -> str:
     """Returns a message as those get it whose queries rewrite nothing. ``whole``: as a set delivers it."""
+    if message.original is None and whole is not None and whole is not message.xml:
+        return whole.decode()  # without its DOCTYPE it is in UTF-8 already
     if message.original is None:
-        return to_document(message.xml if whole is None else whole).decode()
+        return to_document(message.xml).decode()
     return to_document(delivered(message.original, options, bytes_max)).decode()
 
 
