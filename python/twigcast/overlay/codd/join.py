@@ -13,7 +13,7 @@ from heapq import nsmallest
 
 from twigcast.overlay.codd import links
 from twigcast.overlay.codd.engine import Query
-from twigcast.overlay.codd.messages import Add, AddResult, Reject
+from twigcast.overlay.codd.messages import Add, AddResult, EndOfStream, Reject
 from twigcast.overlay.codd.node import Child, CoddNode
 from twigcast.overlay.core import Address
 
@@ -50,6 +50,8 @@ def _search(node: CoddNode, seeds: tuple[Address, ...], attempt: int) -> None:
 def on_add(node: CoddNode, sender: Address, message: Add) -> None:
     """Offers to be the parent, or passes the question on to the child that has most in common with the new node."""
     joiner = message.joiner
+    if node.last >= 0 and joiner != node.address:
+        node.send(joiner, EndOfStream(node.last))
     if joiner == node.address or not node.active or joiner in node.ancestors:
         return
     if node.has_capacity() and joiner not in node.children:

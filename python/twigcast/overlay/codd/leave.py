@@ -8,7 +8,7 @@ producer cannot be replaced: when it leaves, the stream ends.
 from __future__ import annotations
 
 from twigcast.overlay.codd import join, links
-from twigcast.overlay.codd.messages import EndOfStream, Leave, NewParent, StreamEnded
+from twigcast.overlay.codd.messages import Leave, NewParent
 from twigcast.overlay.codd.node import Child, CoddNode
 from twigcast.overlay.core import Address
 
@@ -16,10 +16,7 @@ from twigcast.overlay.core import Address
 def leave(node: CoddNode) -> None:
     """Leaves the tree. The driver removes the node once it is inactive and its messages are out."""
     if node.is_root:
-        node.active = False
-        node.deliver(StreamEnded(node.newest))
-        for address in node.children:
-            node.send(address, EndOfStream(node.newest))
+        links.end_stream(node, node.newest, 0)
         return
     node.leaving = True
     send_children_on(node, 1)

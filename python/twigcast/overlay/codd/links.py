@@ -79,6 +79,8 @@ def _send_attached(node: CoddNode, address: Address, version: int, first: int) -
 
 def on_attached(node: CoddNode, sender: Address, message: AttachConfirmation) -> None:
     """Notes the confirmation of an announcement, and passes it on to the children who wait for it."""
+    if node.last >= 0:
+        return
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
         # An attachment given up meanwhile, whose farewell was overtaken or lost.
@@ -144,6 +146,9 @@ def attach(node: CoddNode, parent: Address, replaces: Address = -1) -> None:
 
 def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
     """Takes in a child, if there is capacity and it is not above this node."""
+    if node.last >= 0:
+        node.send(sender, EndOfStream(node.last))
+        return
     if sender in node.ancestors or sender == node.address:
         node.send(sender, Reject("that would make a cycle", message.epoch))
         return
@@ -244,6 +249,9 @@ def _drop_former(node: CoddNode, new: Uplink) -> None:
     node.uplinks = [new]
     node.ancestors = new.ancestors
     node.beat()
+    if new.last >= 0:
+        end_stream(node, new.last, new.first)
+        return
     node.hooks["moved"](node, former)
     confirm_waiting_all(node)
 
@@ -289,12 +297,36 @@ def on_link_lost(node: CoddNode, address: Address) -> None:
 
 
 def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> None:
-    """Passes the end of the stream on to the application and the children."""
-    if node.active and sender == node.parent:
-        node.active = False
-        node.deliver(StreamEnded(message.last))
-        for address in node.children:
-            node.send(address, message)
+    """Ends the stream, unless a former parent still has documents to come.
+
+    A node that searches for a parent needs none then. What it is answered may be about a former stream, whose end was
+    before what has come.
+    """
+    link = node.uplink(sender)
+    if not node.active:
+        return
+    if link is not None:
+        link.last = message.last
+        if link is node.uplinks[0]:
+            end_stream(node, link.last, link.first or link.last + 1)
+    elif not node.uplinks and message.last >= node.newest:
+        end_stream(node, message.last, message.last + 1)
+
+
+def end_stream(node: CoddNode, last: int, before: int) -> None:
+    """Passes the end of the stream on to the application and the children.
+
+    Args:
+        node: The node.
+        last: The last document.
+        before: Documents from here on have come. Those between the watermark and this one can no longer be asked for.
+    """
+    node.active, node.joining, node.last = False, None, last
+    if node.settings.heartbeat and before > node.watermark + 1:
+        node.deliver(Gap(before - node.watermark - 1))
+    node.deliver(StreamEnded(last))
+    for address in node.children:
+        node.send(address, EndOfStream(last))
 
 
 def give_up(node: CoddNode, what: str, reason: str) -> None:
@@ -324,6 +356,9 @@ def drop_parent(node: CoddNode, link: Uplink) -> None:
     node.send_once(link.parent, Leave(link.epoch))
     if not node.uplinks:
         node.hooks["orphaned"](node)
+    elif node.uplinks[0].last >= 0:
+        present = node.uplinks[0]
+        end_stream(node, present.last, present.first or present.last + 1)
     elif not was_present:
         node.hooks["stayed"](node)
     elif node.uplinks[0].first:

@@ -59,6 +59,7 @@ class Uplink:
     sure: int = 0  #: First document that surely comes for all that was announced since.
     watermark: int = 0  #: All needed documents from `first` up to this one have come on it.
     round: int = 0  #: Number of the last heartbeat.
+    last: int = -1  #: The last document, once the stream has ended on it.
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class CoddNode(ProtocolNode):
         self.query = query  #: The node's own subscription; `None` at the root.
         self.root = root
         self.active = address == root
+        self.last = -1  #: The last document, once the stream has ended for this node.
         self.own_mask = engine.mask([query]) if query is not None else 0
         self.filter = AggregateFilter(engine, settings.filter_max)
         if query is not None:

@@ -286,6 +286,22 @@ def test_the_root_leaves() -> None:
     assert {ended.last for _, ended in deliveries(run, StreamEnded)} == {9}
 
 
+@pytest.mark.parametrize("delay", range(60))
+def test_the_root_leaves_while_others_look_for_parents(delay: int) -> None:
+    """Who has no parent when the stream ends, or two, learns of it all the same, and once."""
+    run = small(12, fan_out=2)
+    run.stream(Item(number, (1 << 13) - 1) for number in range(1, 10))
+    crashed, left = (node.address for node in interior(run)[:2])
+    run.simulator.remove(crashed)
+    run.simulator.command(left, leave.leave)
+    run.simulator.run(until=run.simulator.now + delay)
+    run.simulator.command(ROOT, leave.leave)
+    run.simulator.run(until=run.simulator.now + 1_000)
+    ended = [node for node, _ in deliveries(run, StreamEnded)]
+    assert sorted({*ended, crashed, left}) == list(range(13))
+    assert len(set(ended)) == len(ended)
+
+
 def test_the_root_crashes() -> None:
     run = small(5, attempts_max=3)
     run.simulator.remove(ROOT)
