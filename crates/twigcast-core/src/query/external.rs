@@ -95,6 +95,8 @@ impl Narrower<'_, '_> {
         while let Some(token) = tokens.next() {
             let written = &text[token.start..token.end];
             match token.kind {
+                // A product, which is no path.
+                TokenKind::Star if follows_operand(&skeleton) => return None,
                 TokenKind::Slash
                 | TokenKind::DoubleSlash
                 | TokenKind::Star
