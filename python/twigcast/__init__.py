@@ -13,7 +13,7 @@ What lives where:
 - ``forking``: locks in processes that fork
 - ``engine``: the session, through which all others call the compiled engine; Arrow batches; external queries
 - ``lifecycle``: messages that update and cancel each other, and who is to learn of it
-- ``windows``: when a subscription is told, beside what; ``message_expressions``: values that both read of messages
+- ``windows``: when subscribers get something; ``message_expressions``: values that both read of messages
 - ``reading``: from bytes to messages
 - ``query``: queries as data; ``schema``: DTDs; ``explanation``: why a query matches; ``xquery``: the Saxon process
 - ``spark``: the pipeline on Apache Spark

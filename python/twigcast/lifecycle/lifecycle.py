@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from twigcast.answers import Delivery
@@ -15,7 +13,7 @@ from twigcast.errors import SnapshotError, UndecidedSubscription
 from twigcast.lifecycle.chains import Advance, Chain, Effect, Relation, advance, expire, names_of
 from twigcast.lifecycle.facts import MessageFacts, ProfileReader
 from twigcast.lifecycle.profiles import LifecycleProfile, read_profile
-from twigcast.lifecycle.records import chain_record, read_chain, write_state
+from twigcast.lifecycle.records import chain_record, read_chain, read_state, write_state
 from twigcast.limits import Limits
 from twigcast.publication import microseconds
 from twigcast.reading.text import MessageLike, as_bytes
@@ -287,20 +285,13 @@ class Lifecycle:
         Raises:
             SnapshotError: The file cannot be read, is damaged, or is of another profile or a later version.
         """
-        try:
-            state = json.loads(Path(path).read_bytes())
-            version, name = state["format"], state["profile"]
-            if version != FORMAT:
-                raise SnapshotError(str(path), f"its format {version} is not that of this version, {FORMAT}")
+        with read_state(path, FORMAT, "life cycles") as state:
+            name = state["profile"]
             if name != self.profile.name:
                 raise SnapshotError(
                     str(path), f"it holds life cycles of the profile {name!r}, not {self.profile.name!r}"
                 )
             self._restore(state)
-        except OSError as error:
-            raise SnapshotError(str(path), f"it cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise SnapshotError(str(path), f"it holds no life cycles: {error!r}") from error
 
     def _state(self) -> dict[str, Any]:
         return {

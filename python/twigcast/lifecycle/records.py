@@ -1,14 +1,15 @@
-"""Writes and reads chains as JSON, and writes states to files."""
+"""Writes and reads chains as JSON, and states as files."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from twigcast.errors import OutputError
+from twigcast.errors import OutputError, SnapshotError
 from twigcast.lifecycle.chains import Chain, ChainMember, ChainState, Effect
 
 
@@ -38,6 +39,24 @@ def read_chain(record: Mapping[str, Any]) -> Chain[Any]:
         record["expires"],
         record["touched"],
     )
+
+
+@contextmanager
+def read_state(path: str | os.PathLike[str], format_: int, name: str) -> Iterator[dict[str, Any]]:
+    """Yields the state that :func:`write_state` wrote to a file; `name` is what it should hold, as errors call it.
+
+    Raises:
+        SnapshotError: The file cannot be read, is of a later version, or turns out to be damaged while it is used.
+    """
+    try:
+        state = json.loads(Path(path).read_bytes())
+        if state["format"] != format_:
+            raise SnapshotError(str(path), f"its format {state['format']} is not that of this version, {format_}")
+        yield state
+    except OSError as error:
+        raise SnapshotError(str(path), f"it cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise SnapshotError(str(path), f"it holds no {name}: {error!r}") from error
 
 
 def write_state(path: str | os.PathLike[str], state: Mapping[str, Any], name: str) -> None:

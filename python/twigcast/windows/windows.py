@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import heapq
-import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from twigcast.answers import Delivery
-from twigcast.errors import SnapshotError, UndecidedSubscription, UnknownKey
-from twigcast.lifecycle.records import write_state
+from twigcast.errors import UndecidedSubscription, UnknownKey
+from twigcast.lifecycle.records import read_state, write_state
 from twigcast.publication import microseconds
 from twigcast.reading.text import MessageLike, as_bytes
 from twigcast.windows.declarations import Window, read_window
@@ -391,15 +389,8 @@ class Windows:
         Raises:
             SnapshotError: The file cannot be read, is damaged, or is of a later version.
         """
-        try:
-            state = json.loads(Path(path).read_bytes())
-            if state["format"] != FORMAT:
-                raise SnapshotError(str(path), f"its format {state['format']} is not that of this version, {FORMAT}")
+        with read_state(path, FORMAT, "windows") as state:
             self._restore(state)
-        except OSError as error:
-            raise SnapshotError(str(path), f"it cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise SnapshotError(str(path), f"it holds no windows: {error!r}") from error
 
     def _state(self) -> dict[str, Any]:
         windows = {key: registered.window.as_mapping() for key, registered in self._windows.items()}
