@@ -80,6 +80,7 @@ def _send_attached(node: CoddNode, address: Address, version: int, first: int) -
 def on_attached(node: CoddNode, sender: Address, message: AttachConfirmation) -> None:
     """Notes the confirmation of an announcement, and passes it on to the children who wait for it."""
     if node.last >= 0:
+        # The stream has ended meanwhile: nobody begins anew.
         return
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
@@ -250,7 +251,7 @@ def _drop_former(node: CoddNode, new: Uplink) -> None:
     node.ancestors = new.ancestors
     node.beat()
     if new.last >= 0:
-        end_stream(node, new.last, new.first)
+        _end_on(node, new)
         return
     node.hooks["moved"](node, former)
     confirm_waiting_all(node)
@@ -308,9 +309,14 @@ def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> N
     if link is not None:
         link.last = message.last
         if link is node.uplinks[0]:
-            end_stream(node, link.last, link.first or link.last + 1)
+            _end_on(node, link)
     elif not node.uplinks and message.last >= node.newest:
         end_stream(node, message.last, message.last + 1)
+
+
+def _end_on(node: CoddNode, link: Uplink) -> None:
+    """Ends the stream as it has ended on the only link that still counts."""
+    end_stream(node, link.last, link.first or link.last + 1)
 
 
 def end_stream(node: CoddNode, last: int, before: int) -> None:
@@ -357,8 +363,7 @@ def drop_parent(node: CoddNode, link: Uplink) -> None:
     if not node.uplinks:
         node.hooks["orphaned"](node)
     elif node.uplinks[0].last >= 0:
-        present = node.uplinks[0]
-        end_stream(node, present.last, present.first or present.last + 1)
+        _end_on(node, node.uplinks[0])
     elif not was_present:
         node.hooks["stayed"](node)
     elif node.uplinks[0].first:
