@@ -121,7 +121,8 @@ impl Quantifier<'_> {
     }
 }
 
-fn call(function: Function, argument: Expr) -> Expr {
+/// Returns the call of a function of one argument.
+pub(super) fn call(function: Function, argument: Expr) -> Expr {
     Expr::Call { function, arguments: vec![argument] }
 }
 

@@ -14,7 +14,7 @@ use super::matching::{existence_of, size};
 use super::operators::{Operator, Side, Substitution, combine};
 use super::parser::{Parsed, Parser};
 use super::pattern::Pattern;
-use super::quantified::{QUANTIFIED_FIRST, Quantifier};
+use super::quantified::{QUANTIFIED_FIRST, Quantifier, call};
 use crate::error::QueryErrorKind;
 use crate::util::number;
 
@@ -421,8 +421,4 @@ impl Parser<'_, '_> {
         }
         Ok(())
     }
-}
-
-fn call(function: Function, argument: Expr) -> Expr {
-    Expr::Call { function, arguments: vec![argument] }
 }
