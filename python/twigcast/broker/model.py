@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from twigcast.broker.errors import IdReused
+from twigcast.broker.urgency import Urgency
 from twigcast.lifecycle.chains import Effect, Relation
 from twigcast.registration import NO_PARAMS, Dialect, Params
 from twigcast.registration import Subscription as Query
@@ -162,6 +163,10 @@ class Submission:
     """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
     intake: Intake = field(default=USUAL, compare=False, repr=False)
     """The settings of the source when the message is published."""
+    priority: int | None = None
+    """From 0 to 9; ``None`` where the publisher says nothing."""
+    deadline: float | None = None
+    """When it is of no use any more, in seconds since the epoch."""
 
     @property
     def name(self) -> MessageName:
@@ -187,6 +192,10 @@ class StoredMessage:
     matches: int = 0
     id_types: bytes | None = None
     """A short DOCTYPE with the ID attributes that the message declared, if any. Subscribers do not get it."""
+    priority: int | None = None
+    """See :attr:`Submission.priority`."""
+    deadline: float | None = None
+    """See :attr:`Submission.deadline`."""
     digest: bytes | None = None
     """See :meth:`Submission.digest`. ``None`` where any body counts as a repetition: for ids that the broker assigned,
     messages of other brokers, and those stored by older brokers."""
@@ -249,6 +258,9 @@ PULL: Final = "pull"
 SHARED: Final = "shared"
 """The value of the setting ``queue`` with which workers share the deliveries of a subscriber; else they are ordered."""
 
+BY_URGENCY: Final = "urgency"
+"""The value of the setting ``order`` with which the most urgent delivery is next; else the first one published is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
@@ -258,6 +270,8 @@ class Sharing:
     """How long a worker has a delivery, unless it asks for another time."""
     attempts_max: int = 5
     """How often a delivery is handed out before it becomes a dead letter."""
+    is_by_urgency: bool = False
+    """Whether the most urgent delivery is next, not the first one published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +306,12 @@ class DeliverySettings:
         """The settings of a queue that workers share; ``None`` for an ordered one."""
         if self.is_pushed or self.options.get("queue") != SHARED:
             return None
-        return Sharing(self.options["lease_seconds"], self.options["attempts_max"])
+        return Sharing(self.options["lease_seconds"], self.options["attempts_max"], self.is_by_urgency)
+
+    @property
+    def is_by_urgency(self) -> bool:
+        """Returns whether the most urgent delivery is next, not the first one published."""
+        return self.options.get("order") == BY_URGENCY
 
 
 class SubscriptionState(enum.StrEnum):
@@ -351,6 +370,8 @@ class StoredSubscription:
     source says."""
     window: Window | None = None
     """When it is told; ``None``: of each message as it comes."""
+    urgency: Urgency | None = None
+    """The priority and the deadline of its deliveries; ``None``: those of the messages alone."""
 
     @property
     def query_params(self) -> Params:
@@ -390,6 +411,8 @@ class NewSubscription:
     """See :attr:`StoredSubscription.follow`."""
     window: Window | None = None
     """See :attr:`StoredSubscription.window`."""
+    urgency: Urgency | None = None
+    """See :attr:`StoredSubscription.urgency`."""
 
 
 class NewQuery(NamedTuple):
@@ -483,6 +506,12 @@ class QueuedDelivery(NamedTuple):
     """What it is to the subscriber beside what it got before; ``None`` where its source has no profile."""
     window_note: str | None = None
     """Of which messages a window tells with it, as JSON; ``None`` where the subscription has no window."""
+    due: float | None = None
+    """When it is too late, in seconds since the epoch."""
+
+    def is_late(self, now: float) -> bool:
+        """Returns whether it is too late."""
+        return self.due is not None and self.due <= now
 
     @property
     def body(self) -> bytes:

@@ -25,16 +25,17 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Memory, Reads, Row, Writes, chunks
 from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.sharing import read_sharing, sharing_text
+from twigcast.broker.urgency import LatePolicy, Urgency
 from twigcast.registration import Params
 from twigcast.windows.declarations import Window, window_of_text, window_text
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, previous_secret, expires, "
     "topic, content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, "
-    "params, follow, when_told"
+    "params, follow, when_told, urgency"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
@@ -85,6 +86,22 @@ def _window_text(window: Window | None) -> str | None:
     return None if window is None else window_text(window)
 
 
+def _urgency_text(urgency: Urgency | None) -> str | None:
+    return None if urgency is None else urgency.as_text()
+
+
+def _remember_urgency(
+    memory: Memory, queue_id: int, delivery: DeliverySettings, subscription_id: int, urgency: Urgency | None
+) -> None:
+    """Remembers where deliveries may have an urgency of their own."""
+    if delivery.is_by_urgency:
+        memory.urgent_queues.add(queue_id)
+    if urgency is not None:
+        memory.urgent_subscriptions.add(subscription_id)
+        if urgency.late is LatePolicy.DROP:
+            memory.dropping_queues.add(queue_id)
+
+
 def _params(text: str | None) -> Params:
     return json.loads(text) if text else {}
 
@@ -123,6 +140,7 @@ def _subscription(row: Row, sealer: Sealer) -> StoredSubscription:
         params=_params(row[23]),
         follow=None if row[24] is None else bool(row[24]),
         window=None if row[25] is None else _window(row[25]),
+        urgency=None if row[26] is None else Urgency.of_text(row[26]),
     )
 
 
@@ -280,6 +298,7 @@ class SubscriptionWrites(Writes):
         overflow: OverflowPolicy = OverflowPolicy.SUSPEND,
         follow: bool | None = None,
         window: Window | None = None,
+        urgency: Urgency | None = None,
     ) -> StoredSubscription:
         """Gives a subscription another query, delivery and policy; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
@@ -294,14 +313,20 @@ class SubscriptionWrites(Writes):
                     "shared; delete the others first"
                 )
             self._set_sharing(old.queue_id, delivery.sharing)
+        if delivery.is_by_urgency != old.delivery.is_by_urgency:
+            self.session.execute(
+                "UPDATE lanes SET by_urgency = ? WHERE id = ?", (int(delivery.is_by_urgency), old.queue_id)
+            )
+        _remember_urgency(self.memory, old.queue_id, delivery, subscription_id, urgency)
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ?, kind = ?, url = ?, "
             "secret = ?, previous_secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, "
-            "overflow = ?, follow = ?, when_told = ? WHERE id = ?",
+            "overflow = ?, follow = ?, when_told = ?, urgency = ? WHERE id = ?",
             (
                 *(query, _namespaces_text(namespaces), dialect, _params_text(params)),
                 *_delivery_columns(delivery, self.memory.sealer),
-                *(_policy_text(overflow), _follow_number(follow), _window_text(window), subscription_id),
+                *(_policy_text(overflow), _follow_number(follow), _window_text(window), _urgency_text(urgency)),
+                subscription_id,
             ),
         )
         return self._subscription(subscription_id)
@@ -414,6 +439,10 @@ class SubscriptionWrites(Writes):
             self.session.execute(f"DELETE FROM {table} WHERE lane_id = ?", (queue_id,))
         self.session.execute("DELETE FROM owed WHERE subscription_id = ?", (subscription_id,))
         self.session.execute("DELETE FROM deliveries WHERE lane_id = ? AND seq >= ?", (queue_id, first_seq))
+        if queue_id in self.memory.urgent_queues:
+            self.session.execute(
+                "UPDATE deliveries SET priority = NULL WHERE lane_id = ? AND priority IS NOT NULL", (queue_id,)
+            )
         replays = existing.dialect == "xquery" or first_seq <= last_seq
         replay_next = first_seq if replays else None
         replay_end = None if existing.dialect == "xquery" or not replays else last_seq
@@ -575,7 +604,7 @@ class _Adding:
         self._session = writes.session
         self._counters = writes.counters
         self._sealer = writes.memory.sealer
-        self._shared_queues = writes.memory.shared_queues
+        self._memory = writes.memory
         self._at = at
 
     def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
@@ -600,13 +629,19 @@ class _Adding:
                 )
                 acked = last_seq if replay_next is None else replay_next - 1
                 new_queues.append(
-                    (queues[name].id, *name, requested.delivery.kind, acked, replay_next, self._sharing(queues[name]))
+                    (
+                        *(queues[name].id, *name, requested.delivery.kind, acked, replay_next),
+                        *(self._sharing(queues[name]), int(requested.delivery.is_by_urgency)),
+                    )
                 )
             added = self._subscription(requested, queues[name].id, replay_next, last_seq)
+            _remember_urgency(self._memory, added.queue_id, added.delivery, added.id, added.urgency)
             taken[requested.tenant_id, requested.key] = (added.id,)
             results.append(added)
         self._session.insert(
-            "lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next", "sharing"), new_queues
+            "lanes",
+            ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next", "sharing", "by_urgency"),
+            new_queues,
         )
         self._session.insert(
             "subscriptions",
@@ -617,7 +652,7 @@ class _Adding:
 
     def _sharing(self, queue: _Queue) -> str | None:
         if queue.sharing is not None:
-            self._shared_queues.add(queue.id)
+            self._memory.shared_queues.add(queue.id)
         return sharing_text(queue.sharing)
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
@@ -673,6 +708,7 @@ class _Adding:
             overflow=requested.overflow,
             follow=requested.follow,
             window=requested.window,
+            urgency=requested.urgency,
         )
 
 
@@ -708,7 +744,8 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
 def _in_words(sharing: Sharing | None) -> str:
     if sharing is None:
         return "is ordered"
-    return f"is shared, with lease_seconds = {sharing.lease_seconds:g} and attempts_max = {sharing.attempts_max}"
+    order = ", by urgency" if sharing.is_by_urgency else ""
+    return f"is shared, with lease_seconds = {sharing.lease_seconds:g} and attempts_max = {sharing.attempts_max}{order}"
 
 
 def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
@@ -733,4 +770,5 @@ def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
         _params_text(s.params),
         _follow_number(s.follow),
         _window_text(s.window),
+        _urgency_text(s.urgency),
     )
