@@ -94,8 +94,7 @@ def test_what_is_taken_is_forgotten() -> None:
         queue.push(number, priority=number % 10, due=number % 7)
         if number > 10:
             queue.pop(3.0)
-    held = sum(map(len, (queue._oldest, queue._urgent, queue._late)))
-    assert held < 200
+    assert len(queue._oldest) + len(queue._urgent) + len(queue._late) < 200
 
 
 def test_a_delivery_has_the_higher_priority_and_the_earlier_deadline() -> None:

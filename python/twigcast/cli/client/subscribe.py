@@ -15,6 +15,14 @@ from twigcast.cli import common
 from twigcast.cli.client import connection
 from twigcast.cli.client.output import as_row
 from twigcast.cli.client.profiles import BrokerFlags
+from twigcast.cli.client.urgency import (
+    LateOption,
+    OrderOption,
+    PeriodOption,
+    PriorityOption,
+    urgency_fields,
+    with_order,
+)
 from twigcast.errors import InvalidContext, RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.registration import Params, Subscription
 from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
     from twigcast.client import Client, Imported
     from twigcast.client.calls import Start
 
-_MORE: Final = ("delivery", "subscriber", "overflow", "follow", "when")
+_MORE: Final = ("delivery", "subscriber", "overflow", "follow", "when", "urgency")
 """Members of exported subscriptions that files of subscriptions do not have."""
 
 
@@ -101,6 +109,10 @@ def subscribe(
     ] = None,
     follow: _FollowOption = None,
     when: _WhenOption = None,
+    priority: PriorityOption = None,
+    deadline: PeriodOption = None,
+    late: LateOption = None,
+    order: OrderOption = None,
     start: Annotated[
         str,
         typer.Option("--from", metavar="START", help="now, or a stored message: a cursor, a time, or the id of one."),
@@ -121,6 +133,7 @@ def subscribe(
       twigcast subscribe hook //alert --webhook https://example.org/in --secret-file hook.key
       twigcast subscribe hourly //alert --when '{"digest": "1 h"}'
       twigcast subscribe jobs //order --shared --lease 60 --attempts-max 3
+      twigcast subscribe warn //warning --priority 9 --deadline '15 min' --shared --order urgency
       twigcast subscribe -s subscriptions.jsonl --replace
 
     Exit status: 0 done, 2 bad usage or query, or the broker did not do it.
@@ -128,7 +141,7 @@ def subscribe(
     _check_usage(key, query, subscriptions, param, start, replace=replace)
     dialect = common.dialect_reading(dialect, numbers)
     sharing = _sharing(lease, attempts_max, shared=shared, pulled=webhook is None)
-    delivery = sharing or _delivery(webhook, secret_file)
+    delivery = with_order(sharing or _delivery(webhook, secret_file), order)
     declared = common.parse_namespaces(namespace)
     options = {
         "subscriber": subscriber,
@@ -136,6 +149,7 @@ def subscribe(
         "overflow": overflow and overflow.value,
         "follow": follow,
         "when": common.parse_when(when),
+        "urgency": urgency_fields(priority, deadline, late),
     }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if subscriptions is not None:
@@ -222,9 +236,7 @@ def parse_start(text: str) -> Start:
     return time
 
 
-def _sharing(
-    lease: float | None, attempts_max: int | None, *, shared: bool, pulled: bool
-) -> dict[str, str | float] | None:
+def _sharing(lease: float | None, attempts_max: int | None, *, shared: bool, pulled: bool) -> dict[str, Any] | None:
     """Returns the delivery settings of a shared queue; ``None`` without one."""
     given: dict[str, float] = {"lease_seconds": lease or 0.0, "attempts_max": attempts_max or 0}
     given = {name: value for name, value in given.items() if value}
@@ -235,7 +247,7 @@ def _sharing(
     return {"kind": "pull", "queue": "shared", **given} if shared else None
 
 
-def _delivery(webhook: str | None, secret_file: Path | None) -> dict[str, str] | None:
+def _delivery(webhook: str | None, secret_file: Path | None) -> dict[str, Any] | None:
     if webhook is None:
         if secret_file is not None:
             raise typer.BadParameter("it signs what is posted to --webhook URL", param_hint="--secret-file")
