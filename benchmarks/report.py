@@ -86,9 +86,10 @@ _NOTES = {
     ),
     "urgency": (
         "Messages come at 1.5 times the rate that the broker stores, or that the worker of a shared queue processes, "
-        "for 12 seconds; one in twenty is urgent. `in_time`: the share of the urgent ones that their subscriber has within "
-        "a second of the time at which they were to be published; `median_seconds`: of those that it has at all. With "
-        "`priorities`, they have the priority 9, and the worker's queue is in the order of urgency. Target: 0.99."
+        "for 12 seconds; one in twenty is urgent. `in_time`: the share of the urgent ones that their subscriber has "
+        "within a second of the time at which they were to be published; `median_seconds`: of those that it has at "
+        "all. With `priorities`, they have the priority 9, and the worker's queue is in the order of urgency. "
+        "Target: 0.99."
     ),
     "windows": (
         "A window of three messages with two stored for each key, in a store on SQLite; then messages that are the "

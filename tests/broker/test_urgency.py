@@ -13,7 +13,7 @@ from twigcast.broker.urgency import (
     OLDEST_EVERY,
     USUAL_PRIORITY,
     DeliveryUrgency,
-    LatePolicy,
+    OverduePolicy,
     Urgency,
     UrgencyQueue,
     deadline_of,
@@ -94,7 +94,7 @@ def test_what_is_taken_is_forgotten() -> None:
         queue.push(number, priority=number % 10, due=number % 7)
         if number > 10:
             queue.pop(3.0)
-    assert len(queue._oldest) + len(queue._urgent) + len(queue._late) < 200
+    assert len(queue._oldest) + len(queue._urgent) + len(queue._overdue) < 200
 
 
 def test_a_delivery_has_the_higher_priority_and_the_earlier_deadline() -> None:
@@ -104,8 +104,8 @@ def test_a_delivery_has_the_higher_priority_and_the_earlier_deadline() -> None:
     assert DeliveryUrgency.of(9, None, 100.0, Urgency(1)).priority == 9
     assert DeliveryUrgency.of(None, 150.0, 100.0, Urgency(deadline_seconds=60)).due == 150.0
     assert DeliveryUrgency.of(None, 190.0, 100.0, Urgency(deadline_seconds=60)).due == 160.0
-    assert DeliveryUrgency.of(None, 190.0, 100.0, Urgency(late=LatePolicy.DROP)).is_dropped
-    assert not DeliveryUrgency.of(None, None, 100.0, Urgency(late=LatePolicy.DROP)).is_dropped
+    assert DeliveryUrgency.of(None, 190.0, 100.0, Urgency(overdue=OverduePolicy.DROP)).is_dropped
+    assert not DeliveryUrgency.of(None, None, 100.0, Urgency(overdue=OverduePolicy.DROP)).is_dropped
 
 
 def test_deadlines_are_times_or_periods() -> None:
@@ -117,7 +117,7 @@ def test_deadlines_are_times_or_periods() -> None:
 
 
 def test_urgency_is_stored_and_shown() -> None:
-    for one in (Urgency(), Urgency(9, 300.0, LatePolicy.DROP), Urgency(deadline_seconds=0.5)):
+    for one in (Urgency(), Urgency(9, 300.0, OverduePolicy.DROP), Urgency(deadline_seconds=0.5)):
         assert Urgency.of_text(one.as_text()) == one
-    assert Urgency(9, 300.0, LatePolicy.DROP).as_mapping() == {"priority": 9, "deadline": "5 min", "late": "drop"}
+    assert Urgency(9, 300.0, OverduePolicy.DROP).as_mapping() == {"priority": 9, "deadline": "5 min", "overdue": "drop"}
     assert Urgency().as_mapping() == {}

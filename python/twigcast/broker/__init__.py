@@ -5,6 +5,7 @@ Its parts, from the inside out; each imports only those before it:
 - ``model``, ``errors``, ``options``, ``metrics``: plain values that all parts share; ``tracing``: spans of
   OpenTelemetry;
 - ``feed_addresses``: addresses of feeds that nobody can guess; ``stored_positions``: explanations on stored messages;
+- ``urgency``: what is next of what waits, and what is too late;
 - ``lookup_tables``: tables from which messages are enriched, and how sources use them;
 - ``store``: the store, in SQLite or PostgreSQL;
 - ``queues``: the queues of subscribers in memory, and leases; ``tokens``, ``logs``: API tokens and logs;

@@ -25,8 +25,6 @@ from twigcast.broker.errors import Conflict, Stopping, StoreUnavailable, TooMany
 from twigcast.broker.hub.commit import CommitResult, Operation
 from twigcast.broker.hub.evaluation import intake_of
 from twigcast.broker.hub.external_queries import SaxonExecutor, refusals_of, refused
-from twigcast.broker.hub.late_deliveries import ROUND_SECONDS as ROUND_OF_LATE
-from twigcast.broker.hub.late_deliveries import DropLate
 from twigcast.broker.hub.lifecycles import LifecycleUpkeep
 from twigcast.broker.hub.lookups import SourceLookups
 from twigcast.broker.hub.operations import (
@@ -40,6 +38,8 @@ from twigcast.broker.hub.operations import (
     Subscribe,
     Unsubscribe,
 )
+from twigcast.broker.hub.overdue_deliveries import ROUND_SECONDS as ROUND_OF_OVERDUE
+from twigcast.broker.hub.overdue_deliveries import DropOverdue
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
@@ -234,7 +234,9 @@ class Broker:
         seconds = self.options.upkeep_seconds
         self._begin(every(seconds, self._refresh_tenants, logger, "the store does not work"))
         self._begin(self._follow_lag())
-        self._begin(every(ROUND_OF_LATE, self._drop_late, logger, "late deliveries are dropped later"))
+        self._begin(
+            every(ROUND_OF_OVERDUE, self._drop_overdue, logger, "deliveries that are too late are dropped later")
+        )
         self._begin(every(seconds, self._return_space, logger, "unused space is not returned"))
         # In time, also where no worker waits: the last attempt leads to a dead letter.
         self._begin(every(_TENDED_SECONDS, self._shared.tend, logger, "leases of workers are looked at later"))
@@ -308,9 +310,9 @@ class Broker:
                 logger.warning("the lag of queues is not read: %s", error)
             await asyncio.sleep(ROUND_SECONDS)
 
-    async def _drop_late(self) -> None:
+    async def _drop_overdue(self) -> None:
         if self.store.memory.dropping_queues:
-            while await self._do(DropLate()):
+            while await self._do(DropOverdue()):
                 pass
 
     async def _return_space(self) -> None:
@@ -567,13 +569,13 @@ class Broker:
         """Records a delivery that is sent without being leased or streamed."""
         self._queues.has_handed_out(queue_id, up_to)
 
-    def count_late(self, deliveries: Sequence[QueuedDelivery]) -> None:
+    def count_overdue(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Counts those of the deliveries that are sent too late."""
-        self._queues.count_late(deliveries)
+        self._queues.count_overdue(deliveries)
 
     @contextmanager
     def sending(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> Iterator[None]:
-        """Records which deliveries of a queue are being sent meanwhile: what is late of them is not dropped."""
+        """Marks deliveries of a queue as being sent, until the block ends: they are not dropped meanwhile."""
         self._sending[queue_id] = frozenset(delivery.id for delivery in deliveries)
         try:
             yield
@@ -820,16 +822,16 @@ class Broker:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
     async def _read_pending(self, queue_id: int, *, by_urgency: bool = False, **bounds: Any) -> list[QueuedDelivery]:
-        await self.drop_late(queue_id)
+        await self.drop_overdue(queue_id)
         read = self.store.pending_by_urgency if by_urgency else self.store.pending
         return await self._in_thread(partial(read, queue_id, **bounds))
 
-    async def drop_late(self, queue_id: int) -> None:
+    async def drop_overdue(self, queue_id: int) -> None:
         """Drops what is to be dropped of a queue, since it is late: done before the queue is read."""
         if queue_id in self.store.memory.dropping_queues and await self._in_thread(
-            partial(self.store.has_late, queue_id)
+            partial(self.store.has_overdue, queue_id)
         ):
-            await self._drop_late()
+            await self._drop_overdue()
 
     # After a commit -------------------------------------------------------------------------------------
 

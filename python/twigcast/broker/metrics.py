@@ -94,9 +94,9 @@ class Metrics:
     """Subscriptions that were suspended since too much waited, and resumed by themselves."""
     dropped: int = 0
     """Deliveries dropped since too much waited."""
-    late_dropped: int = 0
+    overdue_dropped: int = 0
     """Deliveries dropped since they were too late."""
-    late: int = 0
+    overdue: int = 0
     """Deliveries handed out or sent although they were too late."""
     overflow_dead_letters: int = 0
     """Deliveries that became dead letters since too much waited."""

@@ -509,7 +509,7 @@ class QueuedDelivery(NamedTuple):
     due: float | None = None
     """When it is too late, in seconds since the epoch."""
 
-    def is_late(self, now: float) -> bool:
+    def is_overdue(self, now: float) -> bool:
         """Returns whether it is too late."""
         return self.due is not None and self.due <= now
 

@@ -36,7 +36,7 @@ NEVER: Final = 1e15
 """The deadline, in seconds since the epoch, of what has none."""
 
 
-class LatePolicy(enum.StrEnum):
+class OverduePolicy(enum.StrEnum):
     """A choice of what happens to deliveries that are too late."""
 
     MARK = "mark"
@@ -47,12 +47,12 @@ class LatePolicy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Urgency:
-    """What a subscription says of the urgency of its deliveries."""
+    """A declaration of the urgency of deliveries, by a subscription."""
 
     priority: int | None = None
     deadline_seconds: float | None = None
     """How long after a message was received its delivery is of use."""
-    late: LatePolicy = LatePolicy.MARK
+    overdue: OverduePolicy = OverduePolicy.MARK
 
     def as_mapping(self) -> dict[str, object]:
         """Returns it under the names of the API."""
@@ -61,19 +61,19 @@ class Urgency:
             words["priority"] = self.priority
         if self.deadline_seconds is not None:
             words["deadline"] = period_text(self.deadline_seconds)
-        if self.late is not LatePolicy.MARK:
-            words["late"] = self.late.value
+        if self.overdue is not OverduePolicy.MARK:
+            words["overdue"] = self.overdue.value
         return words
 
     def as_text(self) -> str:
         """Returns it as it is stored."""
-        return json.dumps([self.priority, self.deadline_seconds, self.late])
+        return json.dumps([self.priority, self.deadline_seconds, self.overdue])
 
     @classmethod
     def of_text(cls, text: str) -> Urgency:
         """Returns what was stored."""
-        priority, seconds, late = json.loads(text)
-        return cls(priority, seconds, LatePolicy(late))
+        priority, seconds, overdue = json.loads(text)
+        return cls(priority, seconds, OverduePolicy(overdue))
 
 
 class DeliveryUrgency(NamedTuple):
@@ -94,7 +94,7 @@ class DeliveryUrgency(NamedTuple):
         priorities = [one for one in (priority, mine.priority) if one is not None]
         seconds = mine.deadline_seconds
         due = min(NEVER if deadline is None else deadline, NEVER if seconds is None else received + seconds)
-        return cls(max(priorities, default=USUAL_PRIORITY), due, mine.late is LatePolicy.DROP and due < NEVER)
+        return cls(max(priorities, default=USUAL_PRIORITY), due, mine.overdue is OverduePolicy.DROP and due < NEVER)
 
 
 def deadline_of(text: str, now: float) -> float:
@@ -123,7 +123,7 @@ class _Waiting(Generic[T]):
 
 
 class UrgencyQueue(Generic[T]):
-    """What waits for its turn. It knows no clock: who asks for the next one says what time it is.
+    """A queue that knows what is next. It has no clock: who asks says what time it is.
 
     The next one has the highest priority; of several such, the earliest deadline; of these, it has waited longest. What
     is late comes behind all that is in time, in the order in which it came. But every :data:`OLDEST_EVERY`-th one is
@@ -139,7 +139,7 @@ class UrgencyQueue(Generic[T]):
         self._oldest: deque[_Waiting[T]] = deque()
         self._urgent: list[tuple[int, float, int, _Waiting[T]]] = []
         """A heap, with some that are taken."""
-        self._late: list[tuple[int, _Waiting[T]]] = []
+        self._overdue: list[tuple[int, _Waiting[T]]] = []
         """A heap of those whose deadline has passed, with some that are taken."""
 
     def __len__(self) -> int:
@@ -174,17 +174,17 @@ class UrgencyQueue(Generic[T]):
                 return one
             heapq.heappop(self._urgent)
             if not one.is_taken:
-                heapq.heappush(self._late, (number, one))
-        while self._late[0][1].is_taken:
-            heapq.heappop(self._late)
-        return self._late[0][1]
+                heapq.heappush(self._overdue, (number, one))
+        while self._overdue[0][1].is_taken:
+            heapq.heappop(self._overdue)
+        return self._overdue[0][1]
 
     def _forget_taken(self) -> None:
         """Forgets what is taken, once that is the greater part."""
         if len(self._oldest) > 2 * self._count + OLDEST_EVERY:
             self._oldest = deque(one for one in self._oldest if not one.is_taken)
-        if len(self._urgent) + len(self._late) > 2 * self._count + OLDEST_EVERY:
+        if len(self._urgent) + len(self._overdue) > 2 * self._count + OLDEST_EVERY:
             self._urgent = [entry for entry in self._urgent if not entry[3].is_taken]
-            self._late = [entry for entry in self._late if not entry[1].is_taken]
+            self._overdue = [entry for entry in self._overdue if not entry[1].is_taken]
             heapq.heapify(self._urgent)
-            heapq.heapify(self._late)
+            heapq.heapify(self._overdue)

@@ -273,8 +273,8 @@ class BrokerApi:
                 default as the profile of their source says.
             when: When it is told, such as ``{"at_least": 3, "within": "10 min", "by": "string(//area)"}`` or
                 ``{"digest": "1 h"}``; by default of each message as it comes.
-            urgency: How urgent its deliveries are, such as ``{"priority": 8, "deadline": "5 min", "late": "drop"}``; by
-                default as their messages are.
+            urgency: How urgent its deliveries are, such as ``{"priority": 8, "deadline": "5 min", "overdue": "drop"}``;
+                by default as their messages are.
             start: ``"now"``, or a start in the past: right after a cursor (a number), with the first message of a
                 time, or with the message of an id.
             params: The values of ``$name`` in the query, by name.

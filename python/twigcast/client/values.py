@@ -193,7 +193,7 @@ class Subscription(_Answer):
     when: Mapping[str, Any] | None
     """When it is told; ``None``: of each message as it comes."""
     urgency: Mapping[str, Any] | None
-    """How urgent its deliveries are: ``priority``, ``deadline``, and ``late``, which says what happens to those that
+    """How urgent its deliveries are: ``priority``, ``deadline``, and ``overdue``, which says what happens to those that
     are too late; ``None``: as their messages are."""
 
     @classmethod
@@ -231,7 +231,7 @@ class Delivery(_Answer):
     window: Mapping[str, Any] | None = None
     """Of which messages it tells: ``kind``, ``key``, ``messages`` (their sequence numbers), and of ``changed`` ``old``
     and ``new``; ``None`` where the subscription has no window."""
-    late: bool = False
+    overdue: bool = False
     """Whether it is too late, by the deadline of its message or its subscription."""
     priority: int | None = None
     """The priority of the message, if it has one."""
@@ -242,7 +242,7 @@ class Delivery(_Answer):
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
         left_out = "xml", "attempt", "receipt", "relation", "window", "priority", "deadline"
-        return cls._read(dict.fromkeys(left_out) | {"late": False} | dict(answer))
+        return cls._read(dict.fromkeys(left_out) | {"overdue": False} | dict(answer))
 
 
 @dataclass(frozen=True, slots=True)

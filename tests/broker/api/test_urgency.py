@@ -11,7 +11,7 @@ from tests.broker.api.running import Party, check_problem
 from twigcast.broker.model import Scope
 from twigcast.client import Client, Publication
 
-URGENT = {"priority": 8, "deadline": "5 min", "late": "drop"}
+URGENT = {"priority": 8, "deadline": "5 min", "overdue": "drop"}
 BY_URGENCY = {"kind": "pull", "queue": "shared", "order": "urgency"}
 
 
@@ -19,14 +19,14 @@ def test_the_most_urgent_delivery_is_next(party_on_each_store: Party) -> None:
     party = party_on_each_store
     shown = party.subscribe("desk", "/*", delivery=BY_URGENCY, urgency={"priority": 1})
     assert shown["delivery"]["order"] == "urgency"
-    assert shown["urgency"] == {"priority": 1, "deadline": None, "late": "mark"}
+    assert shown["urgency"] == {"priority": 1, "deadline": None, "overdue": "mark"}
     for name, urgency in (("parking", {}), ("late", {"priority": "9", "deadline": "1999-01-01T00:00:00Z"})):
         party.publish(f"<{name}/>", **urgency)
     party.publish("<tornado/>", priority="9", deadline="5 min")
     first, second, third = party.pull("desk")
     assert [one["xml"] for one in (first, second, third)] == ["<tornado/>", "<parking/>", "<late/>"]
-    assert (first["priority"], third["late"]) == (9, True)
-    assert not {"late", "priority", "deadline"} & second.keys()
+    assert (first["priority"], third["overdue"]) == (9, True)
+    assert not {"overdue", "priority", "deadline"} & second.keys()
     until = datetime.fromisoformat(first["deadline"]) - datetime.now(UTC)
     assert timedelta(minutes=4) < until < timedelta(minutes=6)
     message = party.ok("GET", f"/messages/{first['seq']}")
@@ -37,7 +37,7 @@ def test_an_ordered_queue_keeps_its_order_and_marks_what_is_late(party: Party) -
     party.subscribe("ordered", "/*", urgency={"deadline": "0.001 s"})
     party.publish("<a/>")
     party.publish("<b/>", priority="9")
-    assert [(one["xml"], one["late"]) for one in party.pull("ordered")] == [("<a/>", True), ("<b/>", True)]
+    assert [(one["xml"], one["overdue"]) for one in party.pull("ordered")] == [("<a/>", True), ("<b/>", True)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_ordered_queue_keeps_its_order_and_marks_what_is_late(party: Party) -
         ({"priority": 10}, "priority"),
         ({"priority": "9"}, "priority"),
         ({"deadline": "soon"}, "deadline"),
-        ({"late": "never"}, "late"),
+        ({"overdue": "never"}, "overdue"),
         ({"speed": 1}, "speed"),
     ],
 )
@@ -83,7 +83,7 @@ def test_urgency_is_changed_exported_and_imported(party: Party) -> None:
         assert client.subscription("imported").urgency == URGENT
         changed = {**line, "urgency": {"priority": 2}}
         assert client.import_subscriptions([changed], replace=True).replaced == 1
-        assert client.subscription("one").urgency == {"priority": 2, "deadline": None, "late": "mark"}
+        assert client.subscription("one").urgency == {"priority": 2, "deadline": None, "overdue": "mark"}
         assert client.subscription("one").etag != first.etag
         assert party.ok("PATCH", "/subscriptions/one", json={"query": "//a"})["urgency"]["priority"] == 2
         assert party.ok("PATCH", "/subscriptions/one", json={"urgency": None})["urgency"] is None
@@ -96,7 +96,7 @@ def test_the_client_publishes_with_urgency_and_shows_it(party: Party) -> None:
         client.publish_many([Publication("<a/>"), Publication("<b/>", priority=3, deadline=deadline)], priority=2)
         client.publish("<c/>", priority=9, deadline="1 h")
         got = client.pull("desk")
-        assert [(one.xml, one.priority, one.late) for one in got] == [
+        assert [(one.xml, one.priority, one.overdue) for one in got] == [
             ("<c/>", 9, False),
             ("<b/>", 3, False),
             ("<a/>", 2, False),

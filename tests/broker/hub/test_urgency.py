@@ -30,7 +30,7 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.broker.store.store import Store
-from twigcast.broker.urgency import NEVER, LatePolicy, Urgency
+from twigcast.broker.urgency import NEVER, OverduePolicy, Urgency
 
 __all__ = ["hold"]
 
@@ -208,13 +208,13 @@ def test_what_is_late_is_marked_and_comes_last(store: Store) -> None:
             await publish(broker, "<late/>", priority=9, deadline=now - 1)
             await publish(broker, "<early/>", deadline=now + IN_AN_HOUR)
             got = await taken(broker, desk, 5)
-            assert [(d.body, d.is_late(now), d.due) for d in got] == [
+            assert [(d.body, d.is_overdue(now), d.due) for d in got] == [
                 (b"<early/>", False, now + IN_AN_HOUR),
                 (b"<late/>", True, now - 1),
             ]
             got = await heard(broker, stream.queue_id, 2)
-            assert [(d.body, d.is_late(now)) for d in got] == [(b"<late/>", True), (b"<early/>", False)]
-            assert broker.metrics.late == 2
+            assert [(d.body, d.is_overdue(now)) for d in got] == [(b"<late/>", True), (b"<early/>", False)]
+            assert broker.metrics.overdue == 2
 
     run(play())
 
@@ -225,7 +225,7 @@ def test_what_is_late_is_dropped_as_the_subscription_wishes_and_it_is_told(
 ) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            drops = Urgency(deadline_seconds=0.3, late=LatePolicy.DROP)
+            drops = Urgency(deadline_seconds=0.3, overdue=OverduePolicy.DROP)
             one = await subscribe(broker, "one", "/*", delivery=delivery, urgency=drops)
             keeps = await subscribe(broker, "keeps", "/*", urgency=Urgency(deadline_seconds=0.3))
             await publish(broker, "<a/>")
@@ -239,14 +239,14 @@ def test_what_is_late_is_dropped_as_the_subscription_wishes_and_it_is_told(
             assert "<c/>" not in bodies(got)
             # What somebody had in time is not dropped.
             await broker.acknowledge(one.queue_id, [out.id])
-            assert broker.metrics.late_dropped == 2
+            assert broker.metrics.overdue_dropped == 2
             (record,) = store.errors(one.id, 9)
             assert (record.reason, record.count, record.seq) == ("2 deliveries were dropped: too late", 2, 3)
             assert store.errors(keeps.id, 9) == []
-            assert [d.is_late(time.time()) for d in await drain(broker, keeps.queue_id)][:3] == [True] * 3
+            assert [d.is_overdue(time.time()) for d in await drain(broker, keeps.queue_id)][:3] == [True] * 3
             await broker.acknowledge(one.queue_id, [delivery.id for delivery in got])
             await until(lambda: store.pending_count(one.queue_id) == 0)
-            assert broker.metrics.late_dropped == 3 - len(got)
+            assert broker.metrics.overdue_dropped == 3 - len(got)
 
     run(play())
 
@@ -254,7 +254,7 @@ def test_what_is_late_is_dropped_as_the_subscription_wishes_and_it_is_told(
 def test_a_mark_does_not_pass_over_what_nobody_got(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            drops = Urgency(deadline_seconds=0.2, late=LatePolicy.DROP)
+            drops = Urgency(deadline_seconds=0.2, overdue=OverduePolicy.DROP)
             one = await subscribe(broker, "one", "/*", urgency=drops)
             await publish(broker, "<a/>")
             await asyncio.sleep(0.25)
@@ -262,7 +262,7 @@ def test_a_mark_does_not_pass_over_what_nobody_got(store: Store) -> None:
             got = await heard(broker, one.queue_id, 1)
             assert bodies(got) == ["<b/>"]
             await broker.acknowledge_up_to(one.queue_id, accepted.seq)
-            assert broker.metrics.late_dropped == 1
+            assert broker.metrics.overdue_dropped == 1
             assert store.pending_count(one.queue_id) == 0
 
     run(play())
@@ -271,7 +271,7 @@ def test_a_mark_does_not_pass_over_what_nobody_got(store: Store) -> None:
 def test_the_urgency_of_what_waits_outlives_a_restart(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            drops = Urgency(priority=2, deadline_seconds=IN_AN_HOUR, late=LatePolicy.DROP)
+            drops = Urgency(priority=2, deadline_seconds=IN_AN_HOUR, overdue=OverduePolicy.DROP)
             await subscribe(broker, "one", "/*", delivery=BY_URGENCY, urgency=drops)
             await publish(broker, "<a/>")
             await publish(broker, "<b/>", priority=7)

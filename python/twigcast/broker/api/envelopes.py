@@ -62,8 +62,8 @@ class Envelopes:
             head += b'"attempt":%d,"receipt":"%d-%d-%d",' % (delivery.attempt, seq, subscription, delivery.attempt)
         if delivery.window_note is not None:
             head += b'"window":%b,' % delivery.window_note.encode()
-        if delivery.due is not None and delivery.is_late(time.time()):
-            head += b'"late":true,'
+        if delivery.due is not None and delivery.is_overdue(time.time()):
+            head += b'"overdue":true,'
         if delivery.payload is not None:
             return b'%b%b,"xml":%b}' % (head, _about(delivery.message), _text(delivery.payload))
         if not bodies:

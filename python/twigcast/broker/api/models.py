@@ -45,7 +45,7 @@ from twigcast.broker.model import (
     ValidationMode,
 )
 from twigcast.broker.options import refused_dialect
-from twigcast.broker.urgency import PRIORITY_MAX, LatePolicy, Urgency
+from twigcast.broker.urgency import PRIORITY_MAX, OverduePolicy, Urgency
 from twigcast.errors import InvalidContext
 from twigcast.lifecycle.builtin import BUILTIN
 from twigcast.lifecycle.chains import Chain, ChainState, Effect, Relation
@@ -337,16 +337,16 @@ class UrgencyIn(RequestBody):
         description="How long after a message was received its delivery is of use, such as `5 min`. A delivery has the "
         "earlier one of this and of that of its message.",
     )
-    late: Annotated[LatePolicy, Field(strict=False)] = Field(
-        default=LatePolicy.MARK,
-        description="What happens to deliveries that are too late: `mark` them (`late` is true, and by urgency they "
+    overdue: Annotated[OverduePolicy, Field(strict=False)] = Field(
+        default=OverduePolicy.MARK,
+        description="What happens to deliveries that are too late: `mark` them (`overdue` is true, and by urgency they "
         "come last), or `drop` them (the errors of the subscription say how many).",
     )
 
     def urgency(self) -> Urgency | None:
         """Returns it as the broker has it; `None` if it says nothing."""
         seconds = None if self.deadline is None else read_period(self.deadline, "deadline")
-        made = Urgency(self.priority, seconds, self.late)
+        made = Urgency(self.priority, seconds, self.overdue)
         return None if made == Urgency() else made
 
 
@@ -427,12 +427,14 @@ class UrgencyOut(Model):
 
     priority: int | None
     deadline: str | None = Field(description="How long after a message was received its delivery is of use.")
-    late: LatePolicy = Field(description="What happens to deliveries that are too late.")
+    overdue: OverduePolicy = Field(description="What happens to deliveries that are too late.")
 
     @classmethod
     def of_urgency(cls, urgency: Urgency) -> Self:
         """Returns it as the API shows it."""
-        return cls.model_validate({"priority": None, "deadline": None, "late": urgency.late} | urgency.as_mapping())
+        return cls.model_validate(
+            {"priority": None, "deadline": None, "overdue": urgency.overdue} | urgency.as_mapping()
+        )
 
 
 class SubscriptionOut(Model):
@@ -744,7 +746,7 @@ class EnvelopeOut(Model):
     window: WindowNoteOut | None = Field(
         default=None, description="Only if the subscription has a window: of which messages this delivery tells."
     )
-    late: Literal[True] | None = Field(
+    overdue: Literal[True] | None = Field(
         default=None, description="Only if it is too late, by the deadline of its message or its subscription."
     )
     seq: int

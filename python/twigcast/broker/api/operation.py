@@ -93,8 +93,8 @@ _COUNTERS: Final = {
     "subscriptions_suspended": ("suspended", "Subscriptions suspended."),
     "subscriptions_resumed": ("resumed", "Subscriptions resumed after too much had waited for their subscriber."),
     "deliveries_dropped": ("dropped", "Deliveries dropped since too much waited for their subscriber."),
-    "deliveries_late": ("late", "Deliveries handed out or sent although they were too late."),
-    "deliveries_late_dropped": ("late_dropped", "Deliveries dropped since they were too late."),
+    "deliveries_overdue": ("overdue", "Deliveries handed out or sent although they were too late."),
+    "deliveries_overdue_dropped": ("overdue_dropped", "Deliveries dropped since they were too late."),
     "deliveries_overflown": (
         "overflow_dead_letters",
         "Deliveries that became dead letters since too much waited for their subscriber.",

@@ -277,7 +277,7 @@ def _fields(form: FormFields) -> dict[str, Any]:
     }
 
 
-_URGENCY: Final = ("priority", "deadline", "late")
+_URGENCY: Final = ("priority", "deadline", "overdue")
 
 
 def _urgency_fields(urgency: Urgency | None) -> dict[str, str]:

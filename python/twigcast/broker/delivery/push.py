@@ -250,7 +250,7 @@ class Pusher(CommitListener):
         failure = await self.channels[subscription.delivery.kind].send(subscription, deliveries)
         if failure is None:
             self.counts.delivered += len(deliveries)
-            self.broker.count_late(deliveries)
+            self.broker.count_overdue(deliveries)
         else:
             self.counts.failed += 1
         return failure
@@ -374,7 +374,7 @@ class _PushQueue:
         if existing is None:
             return AttemptOutcome()
         self._seeks = self._pusher.broker.seek_count(self._queue_id)
-        await self._pusher.broker.drop_late(self._queue_id)
+        await self._pusher.broker.drop_overdue(self._queue_id)
         subscription, pending = await asyncio.to_thread(self._read, existing.tenant_id, existing.key)
         if subscription is None:
             return AttemptOutcome()

@@ -32,7 +32,7 @@ MESSAGE_HEADER: Final = "Twigcast-Message"
 SOURCE_HEADER: Final = "Twigcast-Source"
 REDELIVERED_HEADER: Final = "Twigcast-Redelivered"
 RELATION_HEADER: Final = "Twigcast-Relation"
-LATE_HEADER: Final = "Twigcast-Late"
+OVERDUE_HEADER: Final = "Twigcast-Overdue"
 WINDOW_HEADER: Final = "Twigcast-Window"
 """Of which messages a window tells, as JSON in ASCII."""
 
@@ -159,8 +159,8 @@ class WebhookChannel:
             headers[SOURCE_HEADER] = quote(first.message.source, safe=_UNQUOTED)
             if first.relation is not None:
                 headers[RELATION_HEADER] = first.relation.value
-            if first.is_late(self._clock()):
-                headers[LATE_HEADER] = "true"
+            if first.is_overdue(self._clock()):
+                headers[OVERDUE_HEADER] = "true"
             if first.window_note is not None:
                 headers[WINDOW_HEADER] = as_ascii(first.window_note)
         secrets = [secret for secret in (settings.secret, settings.previous_secret) if secret is not None]
@@ -188,7 +188,7 @@ def _batch(deliveries: Sequence[QueuedDelivery], now: float) -> bytes:
             "content_type": content_type(delivery),
             "xml": delivery.body.decode(),
             **({} if delivery.relation is None else {"relation": delivery.relation.value}),
-            **({"late": True} if delivery.is_late(now) else {}),
+            **({"overdue": True} if delivery.is_overdue(now) else {}),
             **({} if delivery.window_note is None else {"window": orjson.loads(delivery.window_note)}),
         }
         for delivery in deliveries

@@ -23,8 +23,8 @@ from twigcast.broker.hub.evaluation import (
     evaluate,
     up_to_date,
 )
-from twigcast.broker.hub.late_deliveries import drop_late
 from twigcast.broker.hub.lifecycles import LifecycleRun, LivingEvaluation
+from twigcast.broker.hub.overdue_deliveries import drop_overdue
 from twigcast.broker.hub.overflow import count_pending, refusal_of
 from twigcast.broker.hub.population import Evaluation, TenantPopulation
 from twigcast.broker.hub.windows import WindowRun
@@ -298,7 +298,7 @@ class PublishRun:
             urgencies = self._transaction.add_deliveries(self._deliveries)
             self._group.urgencies.update(urgencies)
             if any(one.is_dropped and one.due <= self._group.now for one in urgencies.values()):
-                drop_late(self._group)
+                drop_overdue(self._group)
         if self._errors:
             self._transaction.add_errors(self._errors)
         self._published = self._lifecycles.withdraw(self._published)

@@ -308,7 +308,7 @@ class Writer:
 
 _SUMMED = (
     *("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "resumed", "replayed"),
-    *("repeated_content", "overtaken", "withdrawn", "window_late", "window_documents", "late_dropped"),
+    *("repeated_content", "overtaken", "withdrawn", "window_late", "window_documents", "overdue_dropped"),
     *("ids_reused", "dropped", "overflow_dead_letters", "overflow_refused", "invalid", "rows_added", "rows_missed"),
 )
 """The counters of a group that are added to those of the broker."""

@@ -191,12 +191,12 @@ class LiveQueues:
         """Returns the last delivery handed out, and the first sequence number from which on that is known."""
         return self._handed_out.get(queue_id, START), self._sought.get(queue_id, self.first_new)
 
-    def count_late(self, deliveries: Iterable[QueuedDelivery]) -> None:
+    def count_overdue(self, deliveries: Iterable[QueuedDelivery]) -> None:
         """Counts those of the deliveries that are handed out too late."""
         dues = [delivery.due for delivery in deliveries if delivery.due is not None]
         if dues:
             now = time.time()
-            self.metrics.late += sum(due <= now for due in dues)
+            self.metrics.overdue += sum(due <= now for due in dues)
 
     def marked(self, queue_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
         """Marks those of the deliveries from the store that may have been handed out before."""
@@ -281,7 +281,7 @@ class QueueCursor:
 
     def _note(self, group: Sequence[QueuedDelivery]) -> None:
         self._queues.metrics.streamed += len(group)
-        self._queues.count_late(group)
+        self._queues.count_overdue(group)
         self._queues.has_streamed(self._queue_id, group[-1].id)
 
     # From the store

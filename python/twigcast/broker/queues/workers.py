@@ -462,7 +462,7 @@ class SharedQueues:
                 self._queues.has_handed_out(table.queue_id, max(delivery.id for delivery in taken))
             if worker is None:
                 self._queues.metrics.leased += len(taken)
-            self._queues.count_late(taken)
+            self._queues.count_overdue(taken)
             return taken
 
     async def _store_leases(

@@ -42,7 +42,7 @@ from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 from twigcast.broker.store.urgency import UrgencyReads, UrgencyWrites
 from twigcast.broker.store.windows import WindowReads, WindowWrites
-from twigcast.broker.urgency import LatePolicy, Urgency
+from twigcast.broker.urgency import OverduePolicy, Urgency
 from twigcast.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Store(
             "SELECT id, lane_id, urgency FROM subscriptions WHERE urgency IS NOT NULL"
         ):
             self.memory.urgent_subscriptions.add(number)
-            if Urgency.of_text(text).late is LatePolicy.DROP:
+            if Urgency.of_text(text).overdue is OverduePolicy.DROP:
                 self.memory.dropping_queues.add(queue_id)
 
     @contextmanager

@@ -28,7 +28,7 @@ from twigcast.broker.model import (
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Memory, Reads, Row, Writes, chunks
 from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.sharing import read_sharing, sharing_text
-from twigcast.broker.urgency import LatePolicy, Urgency
+from twigcast.broker.urgency import OverduePolicy, Urgency
 from twigcast.registration import Params
 from twigcast.windows.declarations import Window, window_of_text, window_text
 
@@ -98,7 +98,7 @@ def _remember_urgency(
         memory.urgent_queues.add(queue_id)
     if urgency is not None:
         memory.urgent_subscriptions.add(subscription_id)
-        if urgency.late is LatePolicy.DROP:
+        if urgency.overdue is OverduePolicy.DROP:
             memory.dropping_queues.add(queue_id)
 
 

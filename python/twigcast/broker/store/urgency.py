@@ -12,7 +12,7 @@ from twigcast.broker.store.queues import SIZES, deliveries_of, pending_rows, wit
 from twigcast.broker.urgency import NEVER, PRIORITY_MAX, USUAL_PRIORITY, UrgencyQueue
 
 
-class LateDelivery(NamedTuple):
+class OverdueDelivery(NamedTuple):
     """A delivery that is dropped when it is late, and is."""
 
     queue_id: int
@@ -31,10 +31,10 @@ _NEXT_OF_LEVEL: Final = (
 class UrgencyReads(Reads):
     """Reading methods for queues whose most urgent delivery is next."""
 
-    def has_late(self, queue_id: int) -> bool:
+    def has_overdue(self, queue_id: int) -> bool:
         """Returns whether a queue has something that is to be dropped, since it is late."""
-        late = "SELECT 1 FROM deliveries WHERE drops = 1 AND due <= ? AND lane_id = ? LIMIT 1"
-        return self.first(late, (time.time(), queue_id)) is not None
+        overdue = "SELECT 1 FROM deliveries WHERE drops = 1 AND due <= ? AND lane_id = ? LIMIT 1"
+        return self.first(overdue, (time.time(), queue_id)) is not None
 
     def pending_by_urgency(
         self, queue_id: int, *, limit: int, bytes_max: int, without: Collection[DeliveryId], choices: int
@@ -101,17 +101,17 @@ def _sizes(session: DatabaseSession, queue_id: int, ids: Sequence[DeliveryId]) -
 class UrgencyWrites(Writes):
     """Changing methods for deliveries that are dropped when they are late."""
 
-    def late_deliveries(self, now: float, limit: int) -> list[LateDelivery]:
+    def overdue_deliveries(self, now: float, limit: int) -> list[OverdueDelivery]:
         """Returns deliveries that are dropped when they are late, and are, whether they still wait or not."""
         rows = self.session.rows(
             "SELECT lane_id, seq, subscription_id FROM deliveries WHERE drops = 1 AND due <= ? ORDER BY due LIMIT ?",
             (now, limit),
         )
-        return [LateDelivery(queue_id, DeliveryId(*id_)) for queue_id, *id_ in rows]
+        return [OverdueDelivery(queue_id, DeliveryId(*id_)) for queue_id, *id_ in rows]
 
-    def settle_late(self, late: Iterable[LateDelivery]) -> None:
-        """Records that it is known what has become of deliveries."""
+    def settle_overdue(self, overdue: Iterable[OverdueDelivery]) -> None:
+        """Marks deliveries of which it is known what has become of them."""
         self.session.many(
             "UPDATE deliveries SET drops = NULL WHERE lane_id = ? AND seq = ? AND subscription_id = ?",
-            [(one.queue_id, *one.id) for one in late],
+            [(one.queue_id, *one.id) for one in overdue],
         )

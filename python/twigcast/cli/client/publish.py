@@ -14,7 +14,7 @@ import typer
 from twigcast.cli import common
 from twigcast.cli.client import connection
 from twigcast.cli.client.profiles import BrokerFlags
-from twigcast.cli.client.urgency import PriorityOption
+from twigcast.cli.client.urgency import MessageUrgencyFlags
 from twigcast.errors import RejectedMessage, TwigcastError, UnreadableMessage
 from twigcast.reading.messages import Message
 
@@ -40,14 +40,8 @@ def publish(
             help="The id of the one message. A source has one message of an id; another body is refused.",
         ),
     ] = None,
-    priority: PriorityOption = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(
-            "--deadline", metavar="TIME", help="When it is of no use any more: a time, or a period such as '5 min'."
-        ),
-    ] = None,
     *,
+    urgency: MessageUrgencyFlags,
     reading: common.ReadingFlags,
     namespace: common.NamespaceOption = None,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
@@ -69,7 +63,7 @@ def publish(
     inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
     if message_id is not None and (len(messages) > 1 or inbox.options.cuts or Path(messages[0]).is_dir()):
         raise typer.BadParameter("it is for one message; records get theirs by --record-id", param_hint="--id")
-    about = {"source": source, "priority": priority, "deadline": deadline}
+    about = {"source": source, "priority": urgency.priority, "deadline": urgency.deadline}
     with connection.connected(broker) as client:
         sender = _Sender(client, inbox, about, message_id, with_own_ids=reading.record_id is not None, json=as_json)
         for group in _Ahead(inbox).groups():

@@ -15,14 +15,7 @@ from twigcast.cli import common
 from twigcast.cli.client import connection
 from twigcast.cli.client.output import as_row
 from twigcast.cli.client.profiles import BrokerFlags
-from twigcast.cli.client.urgency import (
-    LateOption,
-    OrderOption,
-    PeriodOption,
-    PriorityOption,
-    urgency_fields,
-    with_order,
-)
+from twigcast.cli.client.urgency import UrgencyFlags
 from twigcast.errors import InvalidContext, RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.registration import Params, Subscription
 from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
@@ -75,6 +68,14 @@ class OverflowName(StrEnum):
     REFUSE = "refuse"
 
 
+_OverflowOption = Annotated[
+    OverflowName | None, typer.Option("--overflow", help="What happens when too much waits; by default suspend.")
+]
+_SecretOption = Annotated[
+    Path | None, typer.Option("--secret-file", metavar="FILE", help="The secret that signs what is posted.")
+]
+
+
 def subscribe(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="Your own name of the subscription.")] = None,
     query: Annotated[str | None, typer.Argument(metavar="QUERY", help="XPath, or For-Where-Return.")] = None,
@@ -96,23 +97,15 @@ def subscribe(
     webhook: Annotated[
         str | None, typer.Option("--webhook", metavar="URL", help="Where deliveries are posted to, instead of pulled.")
     ] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option("--secret-file", metavar="FILE", help="The secret that signs what is posted.")
-    ] = None,
+    secret_file: _SecretOption = None,
     shared: Annotated[
         bool, typer.Option("--shared", help="Let several workers take its deliveries beside each other.")
     ] = False,
     lease: _LeaseOption = None,
     attempts_max: _AttemptsOption = None,
-    overflow: Annotated[
-        OverflowName | None, typer.Option("--overflow", help="What happens when too much waits; by default suspend.")
-    ] = None,
+    overflow: _OverflowOption = None,
     follow: _FollowOption = None,
     when: _WhenOption = None,
-    priority: PriorityOption = None,
-    deadline: PeriodOption = None,
-    late: LateOption = None,
-    order: OrderOption = None,
     start: Annotated[
         str,
         typer.Option("--from", metavar="START", help="now, or a stored message: a cursor, a time, or the id of one."),
@@ -121,6 +114,7 @@ def subscribe(
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     as_json: connection.JsonOption = False,
     *,
+    urgency: UrgencyFlags,
     broker: BrokerFlags,
 ) -> int:
     r"""Subscribe to messages of a broker: to one query, or to all of a file.
@@ -140,16 +134,16 @@ def subscribe(
     """
     _check_usage(key, query, subscriptions, param, start, replace=replace)
     dialect = common.dialect_reading(dialect, numbers)
-    sharing = _sharing(lease, attempts_max, shared=shared, pulled=webhook is None)
-    delivery = with_order(sharing or _delivery(webhook, secret_file), order)
     declared = common.parse_namespaces(namespace)
     options = {
         "subscriber": subscriber,
-        "delivery": delivery,
+        "delivery": urgency.ordered(
+            _sharing(lease, attempts_max, shared=shared, pulled=webhook is None) or _delivery(webhook, secret_file)
+        ),
         "overflow": overflow and overflow.value,
         "follow": follow,
         "when": common.parse_when(when),
-        "urgency": urgency_fields(priority, deadline, late),
+        "urgency": urgency.fields(),
     }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if subscriptions is not None:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-PriorityOption = Annotated[
+from twigcast.cli.option_groups import OptionGroup
+
+_PriorityOption = Annotated[
     int | None,
     typer.Option("--priority", metavar="NUMBER", min=0, max=9, help="From 0 to 9, usually 4: what goes first."),
 ]
 
-PeriodOption = Annotated[
-    str | None,
-    typer.Option(
-        "--deadline",
-        metavar="PERIOD",
-        help="How long after a message was received its delivery is of use, such as '5 min'.",
-    ),
-]
 
-
-class LateName(StrEnum):
+class OverdueName(StrEnum):
     """A choice of what happens to deliveries that are too late, as an option."""
 
     MARK = "mark"
     DROP = "drop"
-
-
-LateOption = Annotated[
-    LateName | None,
-    typer.Option("--late", help="What happens to deliveries that are too late; by default they are marked."),
-]
 
 
 class OrderName(StrEnum):
@@ -42,28 +30,60 @@ class OrderName(StrEnum):
     URGENCY = "urgency"
 
 
-OrderOption = Annotated[
-    OrderName | None,
-    typer.Option(
-        "--order", help="Which delivery is next; by default the first one published. Needs --shared or --webhook."
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class MessageUrgencyFlags(OptionGroup):
+    """The options of the urgency of messages."""
+
+    priority: _PriorityOption = None
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            "--deadline", metavar="TIME", help="When it is of no use any more: a time, or a period such as '5 min'."
+        ),
+    ] = None
 
 
-def urgency_fields(priority: int | None, deadline: str | None, late: LateName | None) -> dict[str, Any] | None:
-    """Returns what options say of the urgency of a subscription; `None` if they say nothing."""
-    given = {"priority": priority, "deadline": deadline, "late": late and late.value}
-    return {name: value for name, value in given.items() if value is not None} or None
+@dataclass(frozen=True, slots=True)
+class UrgencyFlags(OptionGroup):
+    """The options of the urgency of a subscription."""
 
+    priority: _PriorityOption = None
+    deadline: Annotated[
+        str | None,
+        typer.Option(
+            "--deadline",
+            metavar="PERIOD",
+            help="How long after a message was received its delivery is of use, such as '5 min'.",
+        ),
+    ] = None
+    overdue: Annotated[
+        OverdueName | None,
+        typer.Option("--overdue", help="What happens to deliveries that are too late; by default they are marked."),
+    ] = None
+    order: Annotated[
+        OrderName | None,
+        typer.Option(
+            "--order", help="Which delivery is next; by default the first one published. Needs --shared or --webhook."
+        ),
+    ] = None
 
-def with_order(delivery: dict[str, Any] | None, order: OrderName | None) -> dict[str, Any] | None:
-    """Returns delivery settings with an order.
+    def fields(self) -> dict[str, Any] | None:
+        """Returns what the options say of the urgency of a subscription; `None` if they say nothing."""
+        given = {
+            "priority": self.priority,
+            "deadline": self.deadline,
+            "overdue": self.overdue and self.overdue.value,
+        }
+        return {name: value for name, value in given.items() if value is not None} or None
 
-    Raises:
-        typer.BadParameter: Deliveries that are in order have no other one.
-    """
-    if order is None:
-        return delivery
-    if delivery is None:
-        raise typer.BadParameter("it is for --shared, or for --webhook", param_hint="--order")
-    return {**delivery, "order": order.value}
+    def ordered(self, delivery: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Returns delivery settings with the order.
+
+        Raises:
+            typer.BadParameter: Deliveries that are in order have no other one.
+        """
+        if self.order is None:
+            return delivery
+        if delivery is None:
+            raise typer.BadParameter("it is for --shared, or for --webhook", param_hint="--order")
+        return {**delivery, "order": self.order.value}

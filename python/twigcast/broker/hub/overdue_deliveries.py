@@ -21,22 +21,22 @@ ROUND_SECONDS: Final = 1.0
 
 
 @dataclass(eq=False)
-class DropLate(Operation):
+class DropOverdue(Operation):
     """A round. Results in whether there may be more to drop."""
 
     commutes = True
 
     def apply(self, group: CommitGroup) -> None:
         """Changes the store."""
-        self.result = drop_late(group) == DROPPED_AT_ONCE
+        self.result = drop_overdue(group) == DROPPED_AT_ONCE
 
 
-def drop_late(group: CommitGroup) -> int:
+def drop_overdue(group: CommitGroup) -> int:
     """Drops late deliveries; returns how many were looked at."""
     transaction = group.transaction
-    late = transaction.late_deliveries(group.now, DROPPED_AT_ONCE)
+    overdue = transaction.overdue_deliveries(group.now, DROPPED_AT_ONCE)
     by_queue: dict[int, list[DeliveryId]] = {}
-    for queue_id, id_ in late:
+    for queue_id, id_ in overdue:
         by_queue.setdefault(queue_id, []).append(id_)
     counts: Counter[int] = Counter()
     last: dict[int, int] = {}
@@ -48,14 +48,14 @@ def drop_late(group: CommitGroup) -> int:
             group.result.withdrawn.setdefault(queue_id, []).extend(dropped)
         counts.update(id_.subscription_id for id_ in dropped)
         last |= {id_.subscription_id: id_.seq for id_ in dropped}
-    if late:
-        transaction.settle_late(late)
+    if overdue:
+        transaction.settle_overdue(overdue)
     transaction.add_errors(
         ErrorRecord(number, group.now, f"{_deliveries(count)} dropped: too late", last[number], count)
         for number, count in counts.items()
     )
-    group.counted.late_dropped += sum(counts.values())
-    return len(late)
+    group.counted.overdue_dropped += sum(counts.values())
+    return len(overdue)
 
 
 def _deliveries(count: int) -> str:
