@@ -154,7 +154,7 @@ class WindowRun:
         told: dict[int, WindowResult] = {}
         for address, window, event, payload in keyed:
             after = step(window, self._states[address], event)
-            if after.is_overdue:
+            if after.is_late:
                 self._group.counted.window_late += 1
                 self._tell(address[0], "it came too late to count for the window", message.seq)
             at = min(event.at, event.arrived)
