@@ -55,6 +55,20 @@ def test_publishing_many(user: Shell) -> None:
     assert {row["source"] for row in pulled} == {"weather"}
 
 
+def test_what_is_urgent_goes_first(user: Shell) -> None:
+    declared = "--priority", "2", "--deadline", "1 h", "--overdue", "drop"
+    user.out("subscribe", "desk", "//alert", "--shared", "--order", "urgency", *declared)
+    (exported,) = rows(user.out("subscriptions", "export"))
+    assert exported["urgency"] == {"priority": 2, "deadline": "1 h", "overdue": "drop"}
+    assert exported["delivery"]["order"] == "urgency"
+    user.out("publish", "-", stdin=FLOOD)
+    user.out("publish", "--priority", "9", "--deadline", "5 min", "--documents", "-", stdin=FIRE * 2)
+    got = rows(user.out("pull", "desk", "--json"))
+    assert [(row["xml"], row["priority"]) for row in got] == [(FIRE, 9), (FIRE, 9), (FLOOD, None)]
+    assert "--shared" in user.run("subscribe", "bad", "//alert", "--order", "urgency", status=2).stderr
+    assert "deadline" in user.run("publish", "--deadline", "soon", "-", stdin=FLOOD, status=2).stderr
+
+
 def test_documents_on_standard_input_and_a_rejected_one(user: Shell) -> None:
     user.out("subscribe", "all", "//alert")
     done = user.run("publish", "--documents", "-", status=3, stdin=f"{FLOOD}\n{FIRE}\n<alert>")
