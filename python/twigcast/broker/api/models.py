@@ -488,7 +488,7 @@ class SubscriptionOut(Model):
         when = None if subscription.window is None else subscription.window.as_mapping()
         urgency = None if subscription.urgency is None else UrgencyOut.of_urgency(subscription.urgency)
         more = {"delivery": delivery, "replay": replay, "when": when, "pending": pending, "warnings": list(warnings)}
-        more["urgency"] = urgency
+        more |= {"urgency": urgency}
         tag = tag_of_subscription(subscription)
         return cls.model_validate(_shared(cls, subscription) | more | {"etag": tag})
 
