@@ -342,6 +342,7 @@ run_pipeline(work / "in", work / "subscriptions.jsonl", work / "out", stream=str
 def test_a_driver_killed_at_random_moments_tells_of_each_window_once(tmp_path: Path) -> None:
     """What is known of windows is that of the messages that the tables have, whenever the driver is killed."""
     chance = random.Random(printed_seed())
+    when: dict[str, dict[str, object]]
     when = {"three": {"at_least": 3, "within": "1 d", "by": "/m/@k"}, "change": {"changed": "/m/@v", "by": "/m/@k"}}
     write_rows(tmp_path / "subscriptions.jsonl", when)  # type: ignore[arg-type]  # none is without a window
     (tmp_path / "stream.py").write_text(KILLED_STREAM)

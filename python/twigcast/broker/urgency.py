@@ -134,7 +134,10 @@ class UrgencyQueue(Generic[T]):
     def __init__(self, choices: int = 0) -> None:
         self.choices = choices
         """The number of choices made."""
+        self._plain: deque[T] = deque()
+        """What has neither priority nor deadline, as long as nothing else waits: then nothing has to be compared."""
         self._count = 0
+        """The number of all others."""
         self._arrived = 0
         self._oldest: deque[_Waiting[T]] = deque()
         self._urgent: list[tuple[int, float, int, _Waiting[T]]] = []
@@ -143,10 +146,18 @@ class UrgencyQueue(Generic[T]):
         """A heap of those whose deadline has passed, with some that are taken."""
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._plain) + self._count
 
     def push(self, item: T, priority: int = USUAL_PRIORITY, due: float = NEVER) -> None:
         """Lets something wait."""
+        if priority == USUAL_PRIORITY and due == NEVER and not self._count:
+            self._plain.append(item)
+            return
+        while self._plain:
+            self._compare(self._plain.popleft(), USUAL_PRIORITY, NEVER)
+        self._compare(item, priority, due)
+
+    def _compare(self, item: T, priority: int, due: float) -> None:
         one = _Waiting(item)
         self._arrived += 1
         self._count += 1
@@ -156,6 +167,8 @@ class UrgencyQueue(Generic[T]):
     def pop(self, now: float) -> T:
         """Returns the next one, which waits no more. Raises IndexError if nothing waits."""
         self.choices += 1
+        if self._plain:
+            return self._plain.popleft()
         one = self._longest_waiting() if self.choices % OLDEST_EVERY == 0 else self._most_urgent(now)
         one.is_taken = True
         self._count -= 1

@@ -487,8 +487,8 @@ class SubscriptionOut(Model):
         )
         when = None if subscription.window is None else subscription.window.as_mapping()
         urgency = None if subscription.urgency is None else UrgencyOut.of_urgency(subscription.urgency)
-        more = {"delivery": delivery, "replay": replay, "when": when, "pending": pending, "warnings": list(warnings)}
-        more |= {"urgency": urgency}
+        more: dict[str, Any] = {"delivery": delivery, "replay": replay, "when": when, "urgency": urgency}
+        more |= {"pending": pending, "warnings": list(warnings)}
         tag = tag_of_subscription(subscription)
         return cls.model_validate(_shared(cls, subscription) | more | {"etag": tag})
 

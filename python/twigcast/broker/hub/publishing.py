@@ -66,8 +66,11 @@ class Publish(EvaluatedOperation):
         self.size = sum(len(s.body) for s in submissions)
         self.message_tenants = [s.tenant_id for s in submissions]
         self.tenant_ids = tuple(dict.fromkeys(self.message_tenants))
-        self.priority = max(USUAL_PRIORITY if s.priority is None else s.priority for s in submissions)
-        self.due = min(NEVER if s.deadline is None else s.deadline for s in submissions)
+        for submission in submissions:
+            if submission.priority is not None or submission.deadline is not None:
+                self.priority = max(USUAL_PRIORITY if s.priority is None else s.priority for s in submissions)
+                self.due = min(NEVER if s.deadline is None else s.deadline for s in submissions)
+                break
 
     def named(self, index: int) -> Submission | None:
         """Returns a submission if it has an id."""

@@ -78,13 +78,13 @@ class _OperationLine:
 
     def first(self) -> Operation:
         """Returns the first operation, which there must be."""
-        return next(iter(self))
+        return self._fixed[0] if self._fixed else next(iter(self))
 
     def popleft(self) -> Operation:
         """Takes out the first operation."""
-        first = self.first()
-        self._fixed.popleft()
-        return first
+        if not self._fixed:
+            self.first()
+        return self._fixed.popleft()
 
     def __iter__(self) -> Iterator[Operation]:
         """Yields the operations in order; those that it has yielded keep their places."""
