@@ -369,6 +369,25 @@ class StoredSubscription:
         return self.state is SubscriptionState.ACTIVE or self.is_draining
 
 
+class PlainSubscriptions(NamedTuple):
+    """The columns of active subscriptions of one tenant without anything rare: what the hub needs of them at the start.
+
+    Rare is what :class:`StoredSubscription` has beside key, query, dialect of the engine, queue, and the kind of its
+    delivery. Of a million subscriptions nearly all are plain, and an object for each takes longer than all that is
+    done with it.
+    """
+
+    tenant_id: int
+    ids: Sequence[int]
+    queues: Sequence[int]
+    keys: Sequence[str]
+    queries: Sequence[str]
+    namespaces: Sequence[Mapping[str, str] | None]
+    dialects: Sequence[Dialect]
+    pushed: Sequence[bool]
+    """Whether deliveries are sent through a channel."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewSubscription:
     """A requested subscription."""
