@@ -68,6 +68,8 @@ class Token:
     """The only sources that it may publish as; ``None``: all."""
     subscribers: frozenset[str] | None = None
     """The only subscribers whose deliveries it may receive; ``None``: all, and whatever else its scope permits."""
+    certificates: frozenset[str] | None = None
+    """The certificates, by SHA-256 fingerprint, with one of which its requests have to come; ``None``: with none."""
 
     def valid_until(self, digest: bytes) -> float | None:
         """Returns the end of the time for which one of its secrets is accepted; ``None`` if there is no end."""
