@@ -251,7 +251,8 @@ def test_the_shell_says_what_is_wrong_with_a_certificate(
         assert len(list(client.tokens())) == 4
     with pytest.raises(ProfileError, match="cannot be read"), connected(replace(flags, cert=gauges.cert)):
         pass
-    with pytest.raises(ProfileError, match="a key needs its certificate"), connected(replace(flags, cert_key=gauges.key)):
+    alone = replace(flags, cert_key=gauges.key)
+    with pytest.raises(ProfileError, match="a key needs its certificate"), connected(alone):
         pass
 
 
