@@ -40,13 +40,13 @@ class Certificate:
         subprocess.run(
             [
                 *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-                *("-keyout", self.key, "-out", self.cert, "-days", "2", "-subj", f"/CN={name}"),
+                *("-keyout", str(self.key), "-out", str(self.cert), "-days", "2", "-subj", f"/CN={name}"),
                 *("-addext", "subjectAltName=DNS:localhost"),
             ],
             check=True,
             capture_output=True,
         )
-        shown = ["openssl", "x509", "-in", self.cert, "-noout", "-fingerprint", "-sha256"]
+        shown = ["openssl", "x509", "-in", str(self.cert), "-noout", "-fingerprint", "-sha256"]
         line = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
         self.shown = line.partition("=")[2].strip()
         """Its fingerprint, as OpenSSL shows it."""
