@@ -83,7 +83,8 @@ class Served:
     address: str
     token: str
     start_seconds: float
-    start_processor_seconds: float
+    start_processor_seconds: float = 0.0
+    """What it took until it listened, where that is measured."""
 
     def processor_seconds(self) -> float:
         """Processor time that it has used."""
@@ -122,7 +123,7 @@ def serving(folder: Path, bytecode: Path | None = None) -> Iterator[Served]:
         if result is None:
             raise SystemExit("the broker did not start")
         seconds = time.monotonic() - began
-        served = Served(process, result[1], token_file.read_text(encoding="ascii").strip(), seconds, 0.0)
+        served = Served(process, result[1], token_file.read_text(encoding="ascii").strip(), seconds)
         served.start_processor_seconds = served.processor_seconds()
         yield served
     finally:
