@@ -13,7 +13,8 @@ Its parts, from the inside out; each imports only those before it:
 - ``broker``: class ``Broker``, which puts these together;
 - ``delivery``: channels, which push deliveries to subscribers, and Atom feeds;
 - ``sources``: feeds that the broker polls; ``overlay``: the broker in a network of brokers; ``outbound`` starts these;
-- ``api`` and ``console``: the service over HTTP; ``door`` limits connections, ``protocol`` reads requests.
+- ``api`` and ``console``: the service over HTTP; ``door`` limits connections, ``protocol`` reads requests,
+  ``proxies`` what a proxy says of clients.
 
 ``serving`` runs all of it as a process, with the settings of ``config``; ``standby`` waits to take over its store.
 ``commands`` and ``admin`` are the commands ``twigcast serve`` and ``twigcast admin``.

@@ -61,6 +61,7 @@ from twigcast.broker.model import (
     NewQuery,
     NewSubscription,
     OverflowPolicy,
+    PlainSubscriptions,
     PublishOutcome,
     QueuedDelivery,
     QueuePosition,
@@ -249,12 +250,14 @@ class Broker:
         queues = self.store.queues(list(queue_ids))
         return {queue.id: queue.sharing for queue in queues if queue.sharing is not None}
 
-    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
+    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[PlainSubscriptions | StoredSubscription]:
         """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
-        for subscription in self.store.all_subscriptions():
-            if subscription.replay_next is not None or subscription.missed_from is not None:
-                unfinished.append(subscription)
-            yield subscription
+        for loaded in self.store.loaded_subscriptions():
+            if isinstance(loaded, StoredSubscription) and (
+                loaded.replay_next is not None or loaded.missed_from is not None
+            ):
+                unfinished.append(loaded)
+            yield loaded
 
     def drain(self) -> None:
         """Begins a graceful stop: refuses publications, ends readers and pulls, and still takes acknowledgements."""

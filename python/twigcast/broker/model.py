@@ -69,6 +69,8 @@ class Token:
     """The only sources that it may publish as; ``None``: all."""
     subscribers: frozenset[str] | None = None
     """The only subscribers whose deliveries it may receive; ``None``: all, and whatever else its scope permits."""
+    certificates: frozenset[str] | None = None
+    """The certificates, by SHA-256 fingerprint, with one of which its requests have to come; ``None``: with none."""
 
     def valid_until(self, digest: bytes) -> float | None:
         """Returns the end of the time for which one of its secrets is accepted; ``None`` if there is no end."""
@@ -388,6 +390,25 @@ class StoredSubscription:
     def is_served(self) -> bool:
         """Returns whether it gets its messages: at once, or later if it is draining."""
         return self.state is SubscriptionState.ACTIVE or self.is_draining
+
+
+class PlainSubscriptions(NamedTuple):
+    """The columns of active subscriptions of one tenant without anything rare: what the hub needs of them at the start.
+
+    Rare is what :class:`StoredSubscription` has beside key, query, dialect of the engine, queue, and the kind of its
+    delivery. Of a million subscriptions nearly all are plain, and an object for each takes longer than all that is
+    done with it.
+    """
+
+    tenant_id: int
+    ids: Sequence[int]
+    queues: Sequence[int]
+    keys: Sequence[str]
+    queries: Sequence[str]
+    namespaces: Sequence[Mapping[str, str] | None]
+    dialects: Sequence[Dialect]
+    pushed: Sequence[bool]
+    """Whether deliveries are sent through a channel."""
 
 
 @dataclass(frozen=True, slots=True)

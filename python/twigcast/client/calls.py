@@ -732,6 +732,7 @@ class BrokerApi:
         expires: datetime | None = None,
         sources: Iterable[str] | None = None,
         subscribers: Iterable[str] | None = None,
+        certificates: Iterable[str] | None = None,
     ) -> ApiRequest[NewToken]:
         """Creates a token. Its secret is in the answer, and is never shown again.
 
@@ -742,12 +743,14 @@ class BrokerApi:
             expires: When it opens nothing any more, with a time zone.
             sources: The only sources that it may publish as.
             subscribers: The only subscribers whose deliveries it may receive.
+            certificates: The SHA-256 fingerprints of client certificates with one of which its requests have to come.
         """
         body = {"name": name, "scopes": sorted(set(scopes)), **_present(tenant=tenant)}
         body |= _present(
             expires=None if expires is None else expires.isoformat(),
             sources=None if sources is None else sorted(set(sources)),
             subscribers=None if subscribers is None else sorted(set(subscribers)),
+            certificates=None if certificates is None else sorted(set(certificates)),
         )
         return replace(self._post("/tokens", NewToken.of, body), is_repeatable=False)
 

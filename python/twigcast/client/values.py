@@ -486,6 +486,8 @@ class Token(_Answer):
     """The only sources that it may publish as."""
     subscribers: Sequence[str] | None
     """The only subscribers whose deliveries it may receive."""
+    certificates: Sequence[str] | None
+    """The SHA-256 fingerprints of the client certificates with one of which its requests have to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +503,7 @@ class NewToken(_Answer):
     previous_until: datetime | None
     sources: Sequence[str] | None
     subscribers: Sequence[str] | None
+    certificates: Sequence[str] | None
     token: str = field(repr=False)
 
 

@@ -393,6 +393,24 @@ def test_errors_say_what_to_do(anybody: Shell, operator: Shell) -> None:
         server.server_close()
 
 
+def test_consumers_are_looked_after(user: Shell) -> None:
+    user.out("subscribe", "a", "//alert")
+    user.out("subscribe", "b", "//none")
+    user.out("publish", "--documents", "-", stdin=FLOOD * 3)
+    table = user.out("consumers", "list")
+    assert re.search(r"^a +pull +3 +[0-9]+ s +0 +0 +- +0 +-$", table, re.MULTILINE), table
+    assert re.search(r"^b +pull +0 +- +0", table, re.MULTILINE), table
+    assert user.out("consumers", "skip", "a", "--count", "2") == "a: 2 skipped\n"
+    assert user.out("consumers", "redrive", "a") == "a: 2 redriven\n"
+    assert user.out("consumers", "skip", "a", "--drop") == "a: 1 skipped\n"
+    assert user.out("consumers", "purge", "a") == "a: 2 purged\n"
+    rows = [json.loads(line) for line in user.out("consumers", "list", "--json").splitlines()]
+    assert [(row["subscriber"], row["pending"]) for row in rows] == [("a", 0), ("b", 0)]
+    # This list is a few seconds old.
+    user.out("consumers", "list", "--behind", "--json")
+    assert "there is no subscriber 'c'" in user.complaint("consumers", "purge", "c")
+
+
 def test_a_certificate_that_is_not_trusted(operator: Shell, operator_broker: BrokerProcess) -> None:
     import ssl
 

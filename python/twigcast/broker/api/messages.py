@@ -30,6 +30,7 @@ from twigcast.broker.api.context import (
     QueryName,
     Shared,
     Subscriber,
+    certificate_of,
     check_name,
     context_of,
 )
@@ -114,7 +115,7 @@ async def publish(request: Request) -> Response:
     """
     # The path with the most load: parameters and headers are read, and responses written, by hand.
     shared = context_of(request)
-    principal = await shared.authenticator.admit(header(request, b"authorization"))
+    principal = await shared.authenticator.admit(header(request, b"authorization"), certificate_of(request))
     principal.require_some(Scope.PUBLISH)
     parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"

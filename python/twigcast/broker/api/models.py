@@ -1228,6 +1228,14 @@ _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """Some times after this one, given with an offset, are beyond what can be shown in UTC."""
 
 
+def _fingerprint(value: str) -> str:
+    return value.replace(":", "").lower()
+
+
+Fingerprint = Annotated[str, BeforeValidator(_fingerprint), StringConstraints(pattern="^[0-9a-f]{64}$")]
+"""The SHA-256 fingerprint of a certificate, in hexadecimal, perhaps with colons as OpenSSL shows it."""
+
+
 class TokenIn(RequestBody):
     """A requested token."""
 
@@ -1243,6 +1251,13 @@ class TokenIn(RequestBody):
         min_length=1,
         max_length=1_000,
         description="The only subscribers whose deliveries it may receive and acknowledge; it may read nothing else.",
+    )
+    certificates: list[Fingerprint] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="SHA-256 fingerprints of client certificates: it opens nothing without one of them, which a proxy "
+        "has checked; see `client_certificate_header`.",
     )
 
     @model_validator(mode="after")
@@ -1277,6 +1292,7 @@ class TokenOut(ObjectOut):
     previous_until: Moment | None = Field(description="Until when the secret is accepted that it had before.")
     sources: Annotated[list[str], BeforeValidator(sorted)] | None
     subscribers: Annotated[list[str], BeforeValidator(sorted)] | None
+    certificates: Annotated[list[str], BeforeValidator(sorted)] | None
 
 
 class NewTokenOut(TokenOut):

@@ -21,6 +21,7 @@ from twigcast.broker.model import (
     NewSubscription,
     OverflowPolicy,
     Pause,
+    PlainSubscriptions,
     Sharing,
     StoredSubscription,
     SubscriptionState,
@@ -37,6 +38,13 @@ _COLUMNS: Final = (
     "topic, content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, "
     "params, follow, when_told, urgency"
 )
+_IS_PLAIN: Final = (
+    "CASE WHEN state = 'active' AND dialect <> 'xquery' AND topic IS NULL AND replay_next IS NULL "
+    "AND missed_from IS NULL AND overflow IS NULL AND params IS NULL AND follow IS NULL AND when_told IS NULL "
+    "THEN 1 ELSE 0 END"
+)
+_PLAIN_COLUMNS: Final = f"id, tenant_id, lane_id, key, query, namespaces, dialect, kind, {_IS_PLAIN}"
+"""The columns of :class:`PlainSubscriptions`, and whether a row is one of them."""
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
 _PULL: Final = DeliverySettings()
@@ -144,6 +152,17 @@ def _subscription(row: Row, sealer: Sealer) -> StoredSubscription:
     )
 
 
+def _plain(tenant_id: int, rows: Sequence[Row]) -> PlainSubscriptions:
+    """Returns rows of ``_PLAIN_COLUMNS``, all of one tenant, as columns."""
+    ids, _, queues, keys, queries, texts, dialects, kinds, _ = zip(*rows, strict=True)
+    namespaces: Sequence[Mapping[str, str] | None] = texts
+    if any(texts):
+        namespaces = [None if text is None else _namespaces(text) for text in texts]
+    return PlainSubscriptions(
+        *(tenant_id, ids, queues, keys, queries, namespaces, dialects), [kind != PULL for kind in kinds]
+    )
+
+
 def _in_state(state: SubscriptionState) -> str:
     """Returns the condition of being in a state; the few subscriptions that are not active have an index."""
     return "state = ?" if state is SubscriptionState.ACTIVE else "state = ? AND state <> 'active'"
@@ -238,6 +257,29 @@ class SubscriptionReads(Reads):
         ):
             yield from (_subscription(row, self.memory.sealer) for row in rows)
             last = rows[-1][0]
+
+    def loaded_subscriptions(self) -> Iterator[PlainSubscriptions | StoredSubscription]:
+        """Yields all subscriptions of all tenants: those without anything rare as columns, all others as they are."""
+        last = 0
+
+        def work(session: DatabaseSession) -> tuple[list[Row], list[Row]]:
+            sql = f"SELECT {_PLAIN_COLUMNS} FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?"
+            rows = session.rows(sql, (last, PAGE))
+            rare = chunks((row[0] for row in rows if not row[8]), AMONG_MAX)
+            sql = f"SELECT {_COLUMNS} FROM subscriptions WHERE {session.among('id')} ORDER BY id"
+            return rows, [row for some in rare for row in session.rows(sql, (session.values(some),))]
+
+        waiting: dict[int, list[Row]] = {}
+        while (read := self.database.read(work))[0]:
+            rows, others = read
+            last = rows[-1][0]
+            for row in rows:
+                if row[8]:
+                    waiting.setdefault(row[1], []).append(row)
+            for tenant_id in [tenant_id for tenant_id, some in waiting.items() if len(some) >= PAGE]:
+                yield _plain(tenant_id, waiting.pop(tenant_id))
+            yield from (_subscription(row, self.memory.sealer) for row in others)
+        yield from (_plain(tenant_id, some) for tenant_id, some in waiting.items())
 
     def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
         """Returns how many subscriptions a tenant has, optionally only those in one state."""
