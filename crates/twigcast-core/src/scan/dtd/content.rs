@@ -4,14 +4,15 @@
 //! copies that references make are counted as well.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::declarations::{AttributeDeclaration, Declarations, Entity};
 use super::escaping::{escape_text, escape_value};
+use super::markup_search::MarkupSearch;
 use super::tag_ranges::TagRanges;
 use super::text_table::TextTable;
 use super::tokens::{is_normal, tokens, write_plain_tokens};
-use crate::scan::bytes::{SPACE, byte, is, name_at};
+use crate::scan::bytes::{NAME_START, SPACE, byte, is, name_at};
 use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult, shown};
 use crate::scan::references::{UNDECLARED_CURE, UNDECLARED_HTML, numbered, predefined, undeclared_reason};
@@ -47,6 +48,42 @@ impl<'d> DeclarationChain<'d> {
         self.own.changes_elements() || self.external.is_some_and(Declarations::changes_elements)
     }
 
+    /// Returns the byte that the names of all elements begin with that may be changed; none if they begin with different
+    /// ones.
+    pub fn first_changing_byte(&self) -> Option<u8> {
+        let chain = [Some(self.own), self.external].into_iter().flatten();
+        let mut firsts =
+            chain.filter(|declarations| declarations.changes_elements()).map(Declarations::first_changing_byte);
+        let first = firsts.next().flatten()?;
+        firsts.all(|other| other == Some(first)).then_some(first)
+    }
+
+    /// Returns whether a part of a document may be another one with what is declared in place.
+    pub fn may_change_part(&self, part: &[u8]) -> bool {
+        let has_entities = |declarations: &Declarations| declarations.has_entities();
+        let declares = has_entities(self.own) || self.external.is_some() || self.sets.is_some();
+        if !self.changes_elements() {
+            return declares && memchr::memchr(b'&', part).is_some();
+        }
+        let mut search = MarkupSearch::new(part, 0, self.first_changing_byte());
+        let mut at = 0;
+        while let Some(found) = search.next(at) {
+            at = found + 1;
+            let may_change = match (part[found], byte(part, at)) {
+                (b'&', _) => declares,
+                (_, first) if is(first, NAME_START) => {
+                    let (end, key) = name_at(part, at);
+                    byte(part, end) >= 0x80 || self.may_change(key)
+                }
+                (_, first) => first >= 0x80,
+            };
+            if may_change {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Returns whether an element may be changed whose name, up to a colon, has this key.
     #[inline(always)]
     pub fn may_change(&self, key: PackedName) -> bool {
@@ -68,35 +105,40 @@ impl<'d> ElementDeclarations<'d> {
     }
 }
 
-/// Expands entities at the places where they are referred to.
-pub struct Expander<'d> {
-    chain: DeclarationChain<'d>,
+/// What has been found out about declarations, for all that they apply to.
+#[derive(Debug, Default)]
+pub struct EntityTexts {
     contents: TextTable,
     values: TextTable,
     /// The values as they have to stand in start tags.
     written_values: TextTable,
+    tag: TagRanges,
+    /// The bytes of all texts.
+    pub bytes: usize,
+}
+
+/// Expands entities at the places where they are referred to.
+pub struct Expander<'t, 'd> {
+    chain: DeclarationChain<'d>,
+    texts: &'t mut EntityTexts,
     /// The entities that are being expanded.
     open: Vec<Box<[u8]>>,
     /// The place where the message refers to the outermost of them.
     pub at: usize,
-    tag: TagRanges,
     /// The last element with declared attributes, by a key that has all of its name.
     last: Option<(PackedName, ElementDeclarations<'d>)>,
     expanded_bytes: usize,
     expanded_bytes_max: usize,
 }
 
-impl<'d> Expander<'d> {
-    /// Creates an expander for a message of so many bytes.
-    pub fn new(chain: DeclarationChain<'d>, message_bytes: usize) -> Self {
+impl<'t, 'd> Expander<'t, 'd> {
+    /// Creates an expander for a message of so many bytes. `texts`: those of the same declarations.
+    pub fn new(chain: DeclarationChain<'d>, message_bytes: usize, texts: &'t mut EntityTexts) -> Self {
         Self {
             chain,
-            contents: TextTable::default(),
-            values: TextTable::default(),
-            written_values: TextTable::default(),
+            texts,
             open: Vec::new(),
             at: 0,
-            tag: TagRanges::default(),
             last: None,
             expanded_bytes: 0,
             expanded_bytes_max: message_bytes.saturating_mul(AMPLIFICATION_MAX).max(AMPLIFICATION_FREE_BYTES),
@@ -208,8 +250,14 @@ impl<'d> Expander<'d> {
         }
     }
 
+    /// Counts bytes of a text that is kept.
+    fn kept(&mut self, text: String) -> Arc<str> {
+        self.texts.bytes += text.len();
+        text.into()
+    }
+
     /// Returns what stands between the `&` at `at` and its `;`, and what follows.
-    fn reference<'t>(&self, bytes: &'t [u8], at: usize) -> ScanResult<(&'t [u8], usize)> {
+    fn reference<'b>(&self, bytes: &'b [u8], at: usize) -> ScanResult<(&'b [u8], usize)> {
         let name = memchr::memchr(b';', &bytes[at..]).map(|length| &bytes[at + 1..at + length]);
         let is_whole = |name: &&[u8]| !name.is_empty() && !name.iter().any(|&b| is(b, SPACE) || b"<>&\"'".contains(&b));
         match name.filter(is_whole) {
@@ -221,16 +269,16 @@ impl<'d> Expander<'d> {
         }
     }
 
-    fn entity_value(&mut self, name: &[u8]) -> ScanResult<Rc<str>> {
-        let value = match self.values.get(name, PackedName::of(name)) {
-            Some(value) => Rc::clone(value),
+    fn entity_value(&mut self, name: &[u8]) -> ScanResult<Arc<str>> {
+        let value = match self.texts.values.get(name, PackedName::of(name)) {
+            Some(value) => Arc::clone(value),
             None => {
                 let text = self.enter(name)?;
                 let mut value = String::new();
                 self.value(text, &mut value)?;
                 self.open.pop();
-                let value: Rc<str> = value.into();
-                self.values.insert(name, Rc::clone(&value));
+                let value = self.kept(value);
+                self.texts.values.insert(name, Arc::clone(&value));
                 value
             }
         };
@@ -241,21 +289,22 @@ impl<'d> Expander<'d> {
     /// Writes the text of an entity as it has to stand in the value of an attribute, between quotes of either kind. `key`
     /// is that of the name.
     pub fn write_value(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
-        if let Some(value) = self.written_values.get(name, key) {
+        if let Some(value) = self.texts.written_values.get(name, key) {
             out.push_str(value);
             let length = value.len();
             return self.charge(length);
         }
         let start = out.len();
         escape_value(&self.entity_value(name)?, out);
-        self.written_values.insert(name, out[start..].into());
+        let value = self.kept(out[start..].into());
+        self.texts.written_values.insert(name, value);
         Ok(())
     }
 
     /// Writes the text of an entity as it has to stand in content, with all references to entities resolved. `key` is that of
     /// the name.
     pub fn write_content(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
-        if let Some(content) = self.contents.get(name, key) {
+        if let Some(content) = self.texts.contents.get(name, key) {
             out.push_str(content);
             let length = content.len();
             return self.charge(length);
@@ -264,16 +313,16 @@ impl<'d> Expander<'d> {
         Ok(())
     }
 
-    fn entity_content(&mut self, name: &[u8]) -> ScanResult<Rc<str>> {
-        let content = match self.contents.get(name, PackedName::of(name)) {
-            Some(content) => Rc::clone(content),
+    fn entity_content(&mut self, name: &[u8]) -> ScanResult<Arc<str>> {
+        let content = match self.texts.contents.get(name, PackedName::of(name)) {
+            Some(content) => Arc::clone(content),
             None => {
                 let text = self.enter(name)?;
                 let mut content = String::new();
                 self.content(text, &mut content)?;
                 self.open.pop();
-                let content: Rc<str> = content.into();
-                self.contents.insert(name, Rc::clone(&content));
+                let content = self.kept(content);
+                self.texts.contents.insert(name, Arc::clone(&content));
                 content
             }
         };
@@ -339,7 +388,7 @@ impl<'d> Expander<'d> {
     /// written: it is no start tag.
     pub fn start_tag(&mut self, text: &str, start: usize, out: &mut String) -> ScanResult<Option<usize>> {
         let source = text.as_bytes();
-        let mut tag = std::mem::take(&mut self.tag);
+        let mut tag = std::mem::take(&mut self.texts.tag);
         let read = tag.read(source, start);
         let done = match read {
             None => Ok(None),
@@ -353,7 +402,7 @@ impl<'d> Expander<'d> {
                 self.declared_tag(text, (start, last, end), of_element, &tag, out).map(|()| Some(end))
             }
         };
-        self.tag = tag;
+        self.texts.tag = tag;
         done
     }
 
@@ -444,7 +493,8 @@ pub(super) fn attribute_text(
     declarations: &Declarations,
 ) -> ScanResult<String> {
     let chain = DeclarationChain { own: declarations, external: None, sets: None };
-    let mut expander = Expander::new(chain, checked.text.len());
+    let mut texts = EntityTexts::default();
+    let mut expander = Expander::new(chain, checked.text.len(), &mut texts);
     expander.at = literal.start;
     let mut value = String::new();
     expander.value(&checked.text[literal], &mut value)?;

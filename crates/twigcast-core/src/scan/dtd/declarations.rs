@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
+use super::content::DeclarationChain;
 use super::escaping::escape_value;
-use super::tag_ranges::TagRanges;
+use super::markup_search::MarkupSearch;
+use super::tag_ranges::{TagRanges, name_end};
 use super::text_table::NameFilter;
 use super::tokens::{is_normal, tokens};
 use crate::document::Document;
@@ -38,6 +40,7 @@ pub struct Declarations {
     pub(super) entities: HashMap<Box<[u8]>, Entity, RandomState>,
     /// By name of the element.
     pub(super) attributes: HashMap<Box<[u8]>, Vec<AttributeDeclaration>, RandomState>,
+    has_ids: bool,
     /// The elements with an attribute that may not be as it is written.
     changing: NameFilter,
     /// The number of entities that refer to entities.
@@ -134,6 +137,7 @@ impl Declarations {
         if declaration.changes_elements() && !declared.iter().any(AttributeDeclaration::changes_elements) {
             self.changing.add(element);
         }
+        self.has_ids |= declaration.is_id;
         declared.push(declaration);
     }
 
@@ -156,6 +160,11 @@ impl Declarations {
     #[inline(always)]
     pub(crate) fn may_change(&self, key: PackedName) -> bool {
         self.changing.may_have(key)
+    }
+
+    /// Returns the byte that the names of all such elements begin with; none if they begin with different ones.
+    pub(super) fn first_changing_byte(&self) -> Option<u8> {
+        self.changing.first_byte()
     }
 
     pub(super) fn of_element(&self, name: &[u8]) -> &[AttributeDeclaration] {
@@ -192,17 +201,30 @@ impl Declarations {
     /// Writes a short DOCTYPE that declares the ID attributes that a part of the message may have, also those of an external
     /// DTD; nothing if it has none.
     pub(crate) fn write_ids_of(&self, part: &[u8], external: Option<&Self>, out: &mut Vec<u8>) {
-        let mut ids = self.ids();
-        ids.extend(external.map_or_else(Vec::new, Self::ids));
+        let external = external.filter(|external| external.declares_ids());
+        if !self.has_ids && external.is_none() {
+            return;
+        }
+        let chain = DeclarationChain { own: self, external, sets: None };
+        let mut ids: Vec<(&[u8], &[u8])> = Vec::new();
+        let (mut search, mut at, mut last) = (MarkupSearch::new(part, 0, chain.first_changing_byte()), 0, &part[..0]);
+        while let Some(found) = search.next(at) {
+            at = found + 1;
+            let name = &part[at..name_end(part, at)];
+            if part[found] == b'<' && name != last {
+                last = name;
+                let declared = chain.of_element(name).iter().filter(|declared| declared.is_id);
+                ids.extend(declared.map(|declared| (name, &*declared.name)));
+            }
+        }
         ids.sort_unstable();
         ids.dedup();
-        let occurs = |name: &[u8]| memchr::memmem::find(part, name).is_some();
-        // Most have one name, and most parts without that have no ID.
+        // Most parts without the name of an attribute have no ID.
         let mut names: Vec<&[u8]> = ids.iter().map(|&(_, attribute)| attribute).collect();
         names.sort_unstable();
         names.dedup();
-        names.retain(|name| occurs(name));
-        ids.retain(|(element, attribute)| names.binary_search(attribute).is_ok() && occurs(&[b"<", *element].concat()));
+        names.retain(|name| memchr::memmem::find(part, name).is_some());
+        ids.retain(|(_, attribute)| names.binary_search(attribute).is_ok());
         write_ids(&ids, out);
     }
 
@@ -215,7 +237,7 @@ impl Declarations {
     }
 
     pub(crate) fn declares_ids(&self) -> bool {
-        self.attributes.values().flatten().any(|attribute| attribute.is_id)
+        self.has_ids
     }
 }
 

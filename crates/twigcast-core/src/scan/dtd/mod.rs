@@ -8,6 +8,7 @@
 //! - [`declarations`]: what is declared
 //! - [`subset`]: reads an internal subset
 //! - [`expand`]: writes a message again
+//! - [`elements`]: writes the elements of a document one by one
 //! - [`tag_plans`]: what is declared for an element, ready for start tags as most are written
 //! - [`tag_ranges`]: where the attributes of a start tag stand
 //! - [`content`]: the texts of entities, checked and escaped, for the places where they are referred to
@@ -18,6 +19,7 @@
 
 mod content;
 mod declarations;
+pub mod elements;
 mod escaping;
 pub mod expand;
 mod markup_search;

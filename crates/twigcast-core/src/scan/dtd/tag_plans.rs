@@ -9,8 +9,9 @@ use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::util::packed_name::PackedName;
 
 /// The declarations of one element whose names are all in their keys.
-struct TagPlan<'d> {
-    attributes: Vec<PlannedAttribute<'d>>,
+#[derive(Debug)]
+struct TagPlan {
+    attributes: Vec<PlannedAttribute>,
     /// A bit for each attribute with a default.
     defaults: u64,
     /// The attributes that the last start tag lacked, and what they come to.
@@ -19,17 +20,18 @@ struct TagPlan<'d> {
     tokens: PlainTokens,
 }
 
-struct PlannedAttribute<'d> {
+#[derive(Debug)]
+struct PlannedAttribute {
     key: PackedName,
     is_tokenised: bool,
-    addition: Option<&'d str>,
+    addition: Option<Box<str>>,
 }
 
 /// The plans of elements, made when their start tags are first read.
-#[derive(Default)]
-pub struct TagPlans<'d> {
+#[derive(Debug, Default)]
+pub struct TagPlans {
     /// None for an element that has to be read in another way.
-    plans: Vec<Option<TagPlan<'d>>>,
+    plans: Vec<Option<TagPlan>>,
     numbers: HashTable<(PackedName, usize)>,
     /// The last one that was found: elements of a kind often follow each other.
     last: Option<(PackedName, usize)>,
@@ -50,14 +52,25 @@ pub fn prefixed_name_at(source: &[u8], at: usize) -> (usize, PackedName) {
 /// A place in a message up to which it has been written.
 pub struct WrittenPart(pub usize);
 
-impl<'d> TagPlans<'d> {
+impl TagPlans {
+    /// Returns how many elements have been looked up.
+    pub fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// Returns whether the last start tag that was written had a name of this key.
+    #[inline(always)]
+    pub fn is_last(&self, key: PackedName) -> bool {
+        self.last.is_some_and(|(last, _)| last == key)
+    }
+
     /// Writes what changes in the start tag at `start`, whose name ends at `at`, as far as something does, and moves `written`
     /// there; answers with what follows the tag. None, and nothing written: the tag has to be read in another way. `key` is
     /// that of the name.
     #[inline(always)]
     pub fn write(
         &mut self,
-        chain: DeclarationChain<'d>,
+        chain: DeclarationChain<'_>,
         text: &str,
         (start, at, key): (usize, usize, PackedName),
         written: &mut WrittenPart,
@@ -86,22 +99,22 @@ impl<'d> TagPlans<'d> {
 
     /// Makes the plan of an element, for its further start tags.
     #[cold]
-    fn make(&mut self, chain: DeclarationChain<'d>, name: &[u8], key: PackedName) -> Option<usize> {
+    fn make(&mut self, chain: DeclarationChain<'_>, name: &[u8], key: PackedName) -> Option<usize> {
         self.numbers.insert_unique(key.hash(), (key, self.plans.len()), |(key, _)| key.hash());
         self.plans.push(TagPlan::new(chain, name));
         None
     }
 }
 
-impl<'d> TagPlan<'d> {
-    fn new(chain: DeclarationChain<'d>, name: &[u8]) -> Option<Self> {
-        let attributes: Vec<PlannedAttribute<'d>> = chain
+impl TagPlan {
+    fn new(chain: DeclarationChain<'_>, name: &[u8]) -> Option<Self> {
+        let attributes: Vec<PlannedAttribute> = chain
             .of_element(name)
             .iter()
             .map(|declared| PlannedAttribute {
                 key: PackedName::of(&declared.name),
                 is_tokenised: declared.is_tokenised,
-                addition: declared.addition.as_deref(),
+                addition: declared.addition.clone(),
             })
             .collect();
         if attributes.len() > u64::BITS as usize || attributes.iter().any(|planned| planned.key.is_cut()) {
@@ -164,7 +177,7 @@ impl<'d> TagPlan<'d> {
             self.addition.clear();
             for (index, planned) in self.attributes.iter().enumerate() {
                 if missing >> index & 1 == 1 {
-                    self.addition.push_str(planned.addition.unwrap_or_default());
+                    self.addition.push_str(planned.addition.as_deref().unwrap_or_default());
                 }
             }
         }

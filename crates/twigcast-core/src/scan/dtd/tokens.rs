@@ -43,7 +43,7 @@ pub fn write_plain_tokens(value: &str, out: &mut String) {
 }
 
 /// The tokens of a value in which nothing has to be decoded.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct PlainTokens {
     short: [u8; SHORT_VALUE],
     long: String,
