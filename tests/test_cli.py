@@ -104,12 +104,13 @@ def test_rejected_messages_as_json(desk: Path) -> None:
     assert rejected["column"]
 
 
-def test_several_documents_in_one_file_are_told_of_with_their_option(desk: Path) -> None:
-    (desk / "inbox" / "log.xml").write_text("<story><p/></story>\n<story><p/></story>\n")
+@pytest.mark.parametrize("start", ["", "<?xml version='1.0'?>", "<!DOCTYPE story>"])
+def test_several_documents_in_one_file_are_told_of_with_their_option(desk: Path, start: str) -> None:
+    (desk / "inbox" / "log.xml").write_text(f"{start}<story><p/></story>\n" * 2)
     for options in ([], ["--record", "story"]):
         ran = twigcast("match", "-s", "subs.jsonl", *options, "inbox/log.xml", cwd=desk)
         assert ran.status == 3
-        assert "line 2, column 1: only comments may follow the root element" in ran.err
+        assert "line 2, column 1: " in ran.err
         assert ran.err.count("--documents") == 1
     assert twigcast("match", "-s", "subs.jsonl", "--documents", "inbox/log.xml", cwd=desk).err == ""
 

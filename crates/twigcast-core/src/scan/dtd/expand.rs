@@ -290,23 +290,26 @@ impl BodyWriter<'_, '_, '_> {
     #[inline(always)]
     fn changed_tag(&mut self, start: usize, limits: &Limits, out: &mut String) -> ScanResult<ChangedTag> {
         let source = self.source;
-        if is(byte(source, start + 1), NAME_START) {
-            let (name_end, key) = name_at(source, start + 1);
-            let next = byte(source, name_end);
-            if next < 0x80 {
-                if !self.plans.is_last(key) && !self.chain.may_change(key) {
-                    return Ok(ChangedTag::Unchanged);
-                }
-                if !self.is_over(start, limits, out) {
-                    let (name_end, key) =
-                        if next == b':' { prefixed_name_at(source, start + 1) } else { (name_end, key) };
-                    let mut written = WrittenPart(self.written);
-                    let end = self.plans.write(self.chain, self.text, (start, name_end, key), &mut written, out);
-                    self.written = written.0;
-                    if let Some(end) = end {
-                        return Ok(ChangedTag::EndsAt(end));
-                    }
-                }
+        let mut name = self.plans.last_name_at(source, start + 1);
+        if name.is_none() && is(byte(source, start + 1), NAME_START) {
+            let (end, key) = name_at(source, start + 1);
+            let next = byte(source, end);
+            if next < 0x80 && !self.chain.may_change(key) {
+                return Ok(ChangedTag::Unchanged);
+            }
+            name = match next {
+                b':' => Some(prefixed_name_at(source, start + 1)),
+                _ => Some((end, key)).filter(|_| next < 0x80),
+            };
+        }
+        if let Some((name_end, key)) = name
+            && !self.is_over(start, limits, out)
+        {
+            let mut written = WrittenPart(self.written);
+            let end = self.plans.write(self.chain, self.text, (start, name_end, key), &mut written, out);
+            self.written = written.0;
+            if let Some(end) = end {
+                return Ok(ChangedTag::EndsAt(end));
             }
         }
         let is_whole = !self.is_over(start, limits, out) && self.start_tag(start, out)?;

@@ -18,6 +18,16 @@ struct TagPlan {
     missing: u64,
     addition: String,
     tokens: PlainTokens,
+    /// The attributes of the last start tags, in their order: the next one is likely to have the same.
+    order: Vec<ExpectedAttribute>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ExpectedAttribute {
+    key: PackedName,
+    length: usize,
+    /// The declared attribute that it is.
+    index: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -34,7 +44,14 @@ pub struct TagPlans {
     plans: Vec<Option<TagPlan>>,
     numbers: HashTable<(PackedName, usize)>,
     /// The last one that was found: elements of a kind often follow each other.
-    last: Option<(PackedName, usize)>,
+    last: Option<LastElement>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastElement {
+    key: PackedName,
+    length: usize,
+    number: usize,
 }
 
 /// Returns the end of the ASCII name that starts at `at`, where a byte stands that may start one, and its key. It may have a
@@ -58,10 +75,12 @@ impl TagPlans {
         self.plans.len()
     }
 
-    /// Returns whether the last start tag that was written had a name of this key.
+    /// Returns the end of the name at `at`, and its key, if it is that of the last element.
     #[inline(always)]
-    pub fn is_last(&self, key: PackedName) -> bool {
-        self.last.is_some_and(|(last, _)| last == key)
+    pub fn last_name_at(&self, source: &[u8], at: usize) -> Option<(usize, PackedName)> {
+        let LastElement { key, length, .. } = self.last?;
+        let is_last = key.begins_at(source, at, length) && matches!(byte(source, at + length), b' ' | b'>' | b'/');
+        is_last.then_some((at + length, key))
     }
 
     /// Writes what changes in the start tag at `start`, whose name ends at `at`, as far as something does, and moves `written`
@@ -80,13 +99,13 @@ impl TagPlans {
             return None;
         }
         let number = match self.last {
-            Some((last, number)) if last == key => number,
+            Some(last) if last.key == key => last.number,
             _ => match self.numbers.find(key.hash(), |(other, _)| *other == key) {
                 Some(&(_, number)) => number,
                 None => return self.make(chain, &text.as_bytes()[start + 1..at], key),
             },
         };
-        self.last = Some((key, number));
+        self.last = Some(LastElement { key, length: at - start - 1, number });
         let plan = &mut self.plans[number];
         let (before, length) = (written.0, out.len());
         let end = plan.as_mut()?.write(text, at, written, out);
@@ -122,27 +141,29 @@ impl TagPlan {
         }
         let bits = attributes.iter().enumerate().filter(|(_, planned)| planned.addition.is_some());
         let defaults = bits.fold(0, |bits, (index, _)| bits | 1 << index);
-        Some(Self { attributes, defaults, missing: 0, addition: String::new(), tokens: PlainTokens::default() })
+        Some(Self {
+            attributes,
+            defaults,
+            missing: 0,
+            addition: String::new(),
+            tokens: PlainTokens::default(),
+            order: Vec::new(),
+        })
     }
 
     #[inline(always)]
     fn write(&mut self, text: &str, mut at: usize, written: &mut WrittenPart, out: &mut String) -> Option<usize> {
         let source = text.as_bytes();
-        let mut present = 0;
+        let (mut present, mut position) = (0, 0);
         while byte(source, at) == b' ' {
-            if !is(byte(source, at + 1), NAME_START) {
-                return None;
-            }
-            let (name_end, key) = prefixed_name_at(source, at + 1);
-            if source.get(name_end..name_end + 2)? != b"=\"" {
-                return None;
-            }
+            let (name_end, index) = self.attribute_at(source, at + 1, position)?;
+            position += 1;
             let value = name_end + 2;
             let value_end = value_stop(source, value);
             if byte(source, value_end) != b'"' {
                 return None;
             }
-            if let Some(index) = self.attributes.iter().position(|planned| planned.key == key) {
+            if let Some(index) = index {
                 present |= 1 << index;
                 let raw = &text[value..value_end];
                 if self.attributes[index].is_tokenised
@@ -167,6 +188,38 @@ impl TagPlan {
             written.0 = at;
         }
         Some(end)
+    }
+
+    /// Returns the end of the name at `at`, and the declared attribute that it names. `position`: that of the attribute in its
+    /// tag. None: it has to be read in another way.
+    #[inline(always)]
+    fn attribute_at(&mut self, source: &[u8], at: usize, position: usize) -> Option<(usize, Option<usize>)> {
+        let begins_value = |end: usize| source.get(end..end + 2) == Some(b"=\"");
+        if let Some(&ExpectedAttribute { key, length, index }) = self.order.get(position)
+            && key.begins_at(source, at, length)
+            && begins_value(at + length)
+        {
+            return Some((at + length, index));
+        }
+        self.other_attribute_at(source, at, position).filter(|&(end, _)| begins_value(end))
+    }
+
+    #[inline(never)]
+    fn other_attribute_at(&mut self, source: &[u8], at: usize, position: usize) -> Option<(usize, Option<usize>)> {
+        if !is(byte(source, at), NAME_START) {
+            return None;
+        }
+        let (end, key) = prefixed_name_at(source, at);
+        let index = self.attributes.iter().position(|planned| planned.key == key);
+        let expected = ExpectedAttribute { key, length: end - at, index };
+        if !key.is_cut() {
+            match self.order.get_mut(position) {
+                Some(other) => *other = expected,
+                // Behind a long name nothing is expected.
+                None => self.order.extend((position == self.order.len()).then_some(expected)),
+            }
+        }
+        Some((end, index))
     }
 
     /// Returns the attributes that are missing, as start tags without them get them.
