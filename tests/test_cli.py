@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from typer.testing import CliRunner
 
 from twigcast import SubscriptionSet
+from twigcast.cli import app
 from twigcast.cli.colours import painted_table
 from twigcast.subscription_files import load_subscriptions
 
@@ -102,6 +104,23 @@ def test_rejected_messages_as_json(desk: Path) -> None:
     assert (rejected["code"], rejected["line"]) == ("message-malformed", 2)
     assert rejected["reason"]
     assert rejected["column"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "completed"), [("ma", ["match"]), ("match --sh", ["--show"]), ("match --show ", ["nodes", "paths"])]
+)
+def test_shells_complete_commands_options_and_values(shell: str, words: str, completed: list[str]) -> None:
+    words = f"twigcast {words}"
+    asked = {
+        "_TWIGCAST_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = CliRunner().invoke(app, env=asked, prog_name="twigcast")
+    assert all(word in done.output for word in completed), done.output
 
 
 @pytest.mark.parametrize("start", ["", "<?xml version='1.0'?>", "<!DOCTYPE story>"])

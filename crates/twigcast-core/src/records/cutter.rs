@@ -1131,7 +1131,7 @@ impl Cutter {
         if is_expanded {
             self.declared.expand(element, other, &self.options.limits)?;
             element = self.declared.expanded();
-            self.declared.own().write_ids_of(element, other.external, &mut self.written);
+            self.declared.write_ids(other, &mut self.written);
         }
         if self.scope.is_empty() && self.written.is_empty() {
             return Ok(if is_expanded { RecordForm::Expanded } else { RecordForm::Unchanged });

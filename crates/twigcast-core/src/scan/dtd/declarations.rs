@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::content::DeclarationChain;
 use super::escaping::escape_value;
-use super::markup_search::MarkupSearch;
-use super::tag_ranges::{TagRanges, name_end};
+use super::tag_ranges::TagRanges;
 use super::text_table::NameFilter;
 use super::tokens::{is_normal, tokens};
 use crate::document::Document;
@@ -198,36 +196,6 @@ impl Declarations {
         write_ids(&self.ids(), out);
     }
 
-    /// Writes a short DOCTYPE that declares the ID attributes that a part of the message may have, also those of an external
-    /// DTD; nothing if it has none.
-    pub(crate) fn write_ids_of(&self, part: &[u8], external: Option<&Self>, out: &mut Vec<u8>) {
-        let external = external.filter(|external| external.declares_ids());
-        if !self.has_ids && external.is_none() {
-            return;
-        }
-        let chain = DeclarationChain { own: self, external, sets: None };
-        let mut ids: Vec<(&[u8], &[u8])> = Vec::new();
-        let (mut search, mut at, mut last) = (MarkupSearch::new(part, 0, chain.first_changing_byte()), 0, &part[..0]);
-        while let Some(found) = search.next(at) {
-            at = found + 1;
-            let name = &part[at..name_end(part, at)];
-            if part[found] == b'<' && name != last {
-                last = name;
-                let declared = chain.of_element(name).iter().filter(|declared| declared.is_id);
-                ids.extend(declared.map(|declared| (name, &*declared.name)));
-            }
-        }
-        ids.sort_unstable();
-        ids.dedup();
-        // Most parts without the name of an attribute have no ID.
-        let mut names: Vec<&[u8]> = ids.iter().map(|&(_, attribute)| attribute).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| memchr::memmem::find(part, name).is_some());
-        ids.retain(|(_, attribute)| names.binary_search(attribute).is_ok());
-        write_ids(&ids, out);
-    }
-
     /// Notes in a document which attributes are IDs.
     pub(crate) fn note_ids(self, document: &mut Document) {
         for (element, attributes) in self.attributes {
@@ -241,7 +209,8 @@ impl Declarations {
     }
 }
 
-fn write_ids(ids: &[(&[u8], &[u8])], out: &mut Vec<u8>) {
+/// Writes a short DOCTYPE that declares ID attributes of elements; nothing if there are none.
+pub(super) fn write_ids(ids: &[(&[u8], &[u8])], out: &mut Vec<u8>) {
     if ids.is_empty() {
         return;
     }

@@ -25,11 +25,6 @@ impl ElementExpander {
         Self { own, ..Self::default() }
     }
 
-    /// Returns what the document declares.
-    pub fn own(&self) -> &Declarations {
-        &self.own
-    }
-
     /// Returns whether declarations may change an element or another part of the document.
     pub fn may_change(&self, part: &[u8], other: OtherDeclarations<'_>) -> bool {
         other.behind(&self.own).may_change_part(part)
@@ -64,5 +59,10 @@ impl ElementExpander {
     /// Returns what was written last.
     pub fn expanded(&self) -> &[u8] {
         self.expanded.as_bytes()
+    }
+
+    /// Writes a short DOCTYPE that declares the ID attributes that it may have; nothing if it has none.
+    pub fn write_ids(&self, other: OtherDeclarations<'_>, out: &mut Vec<u8>) {
+        other.behind(&self.own).write_ids_of(self.expanded(), out);
     }
 }

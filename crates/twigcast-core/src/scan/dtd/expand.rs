@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::content::{DeclarationChain, EntityTexts, Expander};
+use super::chain::DeclarationChain;
+use super::content::{EntityTexts, Expander};
 use super::declarations::Declarations;
 use super::markup_search::{ContextTracker, MarkupContext, MarkupSearch};
 use super::tag_plans::{TagPlans, WrittenPart, prefixed_name_at};
@@ -147,7 +148,7 @@ fn blank(
         let mut ids = Vec::new();
         match external {
             None => own.write_ids(&mut ids),
-            Some(_) => own.write_ids_of(&source[root..], external, &mut ids),
+            Some(_) => DeclarationChain { own, external, sets: None }.write_ids_of(&source[root..], &mut ids),
         }
         let mut short = String::from_utf8(ids).expect("it is put together from text");
         // It is not longer than what it stands for, but for declarations of many attributes at once.

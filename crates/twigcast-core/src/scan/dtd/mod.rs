@@ -6,6 +6,7 @@
 //! is ever read: what an external DTD declares can be handed over as [`Declarations`].
 //!
 //! - [`declarations`]: what is declared
+//! - [`chain`]: what is declared in the message or elsewhere
 //! - [`subset`]: reads an internal subset
 //! - [`expand`]: writes a message again
 //! - [`elements`]: writes the elements of a document one by one
@@ -17,6 +18,7 @@
 //! - [`text_table`]: texts and names, found fast
 //! - [`tokens`]: values of attributes that are lists of tokens
 
+mod chain;
 mod content;
 mod declarations;
 pub mod elements;

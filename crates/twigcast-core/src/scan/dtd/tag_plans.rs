@@ -3,7 +3,7 @@
 
 use hashbrown::HashTable;
 
-use super::content::DeclarationChain;
+use super::chain::DeclarationChain;
 use super::tokens::PlainTokens;
 use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::util::packed_name::PackedName;
