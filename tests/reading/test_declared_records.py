@@ -129,3 +129,15 @@ def test_declarations_of_one_document_do_not_hold_for_the_next() -> None:
         io.BytesIO("\n".join(documents).encode()), ReadOptions(record="i", documents=True)
     )
     assert [one.keys for one in found] == [["1"], ["1"], ["2"], ["2"], ["3"]]
+
+
+@pytest.mark.parametrize("fault", ["<i><b></i>", "<i a=1/>", "<i>&no;</i>", "<i><b>&no;</i>", "<i>\x01</i>"])
+def test_a_faulty_record_costs_no_other_whatever_is_declared(fault: str) -> None:
+    subscriptions = SubscriptionSet({"i": "/i"})
+    for declared in ("", "<!DOCTYPE r [<!ENTITY e 'x'><!ATTLIST i k CDATA 'v'><!ATTLIST b id ID #IMPLIED>]>"):
+        document = f"{declared}<r><i>1</i>{fault}<i>2</i></r>"
+        found = [
+            (one.number, one.keys, one.error is None)
+            for one in subscriptions.match_records(io.BytesIO(document.encode()), "i")
+        ]
+        assert found == [(1, ["i"], True), (2, [], False), (3, ["i"], True)]
