@@ -23,7 +23,7 @@ const AMPLIFICATION_MAX: usize = 100;
 /// Bytes that entities may come to in any message.
 const AMPLIFICATION_FREE_BYTES: usize = 8 << 20;
 
-/// What has been found out about declarations, for all that they apply to.
+/// The texts that entities come to, for all parts of a document.
 #[derive(Debug, Default)]
 pub struct EntityTexts {
     contents: TextTable,

@@ -1,7 +1,7 @@
 //! Expands the elements of a document one by one, as its records are.
 
 use super::Declarations;
-use super::expand::{BodyRange, FoundDeclarations, OtherDeclarations, body};
+use super::expand::{BodyRange, ExpansionState, OtherDeclarations, body};
 use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::fault::Fault;
@@ -15,7 +15,7 @@ const KEPT_NAMES: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub struct ElementExpander {
     own: Declarations,
-    found: FoundDeclarations,
+    found: ExpansionState,
     expanded: String,
 }
 
@@ -42,7 +42,7 @@ impl ElementExpander {
         limits: &Limits,
     ) -> Result<(), MessageError> {
         if self.found.texts.bytes > KEPT_TEXT_BYTES || self.found.plans.len() > KEPT_NAMES {
-            self.found = FoundDeclarations::default();
+            self.found = ExpansionState::default();
         }
         self.expanded.clear();
         let chain = other.behind(&self.own);

@@ -38,9 +38,9 @@ impl<'d> OtherDeclarations<'d> {
     }
 }
 
-/// What has been found out about the declarations of a document, for all of its parts.
+/// The texts of entities and the plans of elements that were found out for one part of a document and hold for the next.
 #[derive(Debug, Default)]
-pub(super) struct FoundDeclarations {
+pub(super) struct ExpansionState {
     pub texts: EntityTexts,
     pub plans: TagPlans,
 }
@@ -105,7 +105,7 @@ pub(in crate::scan) fn expand_from(
 ) -> ScanResult<String> {
     memory.clear();
     memory.reserve(text.len() + text.len() / 16);
-    let (chain, mut found) = (OtherDeclarations::default().behind(own), FoundDeclarations::default());
+    let (chain, mut found) = (OtherDeclarations::default().behind(own), ExpansionState::default());
     body(text, BodyRange { start, written: 0 }, chain, &mut found, limits, &mut memory)?;
     Ok(memory)
 }
@@ -127,7 +127,7 @@ fn written(
     let behind = if doctype.is_empty() { doctype.end } else { skip_spaces(source, doctype.end) };
     let remains = doctype.start..out.len() + (behind - doctype.end);
     out.push_str(&text[doctype.end..root]);
-    let (chain, mut found) = (other.behind(&own), FoundDeclarations::default());
+    let (chain, mut found) = (other.behind(&own), ExpansionState::default());
     body(text, BodyRange { start: root, written: root }, chain, &mut found, limits, &mut out)?;
     Ok(ExpandedMessage { xml: out.into_bytes(), remains })
 }
@@ -162,7 +162,7 @@ fn blank(
 
 /// The part of a message that is expanded.
 pub(super) struct BodyRange {
-    /// Where it starts, in content.
+    /// The offset where it starts, in content.
     pub start: usize,
     /// Everything before this has been written.
     pub written: usize,
@@ -173,7 +173,7 @@ pub(super) fn body(
     text: &str,
     BodyRange { start, written }: BodyRange,
     chain: DeclarationChain<'_>,
-    FoundDeclarations { texts, plans }: &mut FoundDeclarations,
+    ExpansionState { texts, plans }: &mut ExpansionState,
     limits: &Limits,
     out: &mut String,
 ) -> ScanResult<()> {
