@@ -76,7 +76,7 @@ def _expected(document: bytes) -> list[bytes]:
 
 
 def _canonical(element: etree._Element) -> bytes:
-    return etree.tostring(element, method="c14n", with_comments=True, with_tail=False)
+    return etree.tostring(element, method="c14n", with_comments=True)
 
 
 def _of_message(message: bytes) -> bytes:

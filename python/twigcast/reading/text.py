@@ -165,8 +165,8 @@ def _unpacked(data: bytes, name: str, bytes_max: int) -> bytes:
         except (OSError, ValueError) as error:
             raise SourceError(name, f"it cannot be read: {error}") from None
         if len(plain) > bytes_max:
-            reason = "the message is too long once it is decompressed"
-            raise MessageLimitExceeded("message_bytes_max", bytes_max, reason)
+            too_long = "the message is too long once it is decompressed"
+            raise MessageLimitExceeded("message_bytes_max", bytes_max, too_long)
     if (reason := why_unread(plain[:16], name, is_document=True)) is not None:
         raise SourceError(name, reason)
     return plain
