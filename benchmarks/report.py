@@ -209,10 +209,11 @@ _NOTES = {
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
         "what the DOCTYPE costs `match` more than that; `deliver_above_E` and `rewrite_above_E`: what it costs "
         "`deliver`, of whole messages and of results, with all payloads read; `batch_above_E`: what it costs "
-        "`match_batch(deliver=True)` of results. E is expat's time for the plain message, which it reads faster; "
-        "`expat_E`: what it needs for the one with the DOCTYPE. `above_own_E`: the most of these costs, as a multiple "
-        "of expat's time for the very bytes that were read. Of each, the quickest of fifteen rounds in turn counts, "
-        "since a difference of two times is looked for."
+        "`match_batch(deliver=True)` of results; `records_above_E`: what it costs `match_records`, of records of some "
+        "70 bytes. E is expat's time for the plain message, which it reads faster; `expat_E`: what it needs for the "
+        "one with the DOCTYPE. `above_own_E`: the most of these costs, but for records, as a multiple of expat's time "
+        "for the very bytes that were read. Of each, the quickest of fifteen rounds in turn counts, since a difference "
+        "of two times is looked for."
     ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "
