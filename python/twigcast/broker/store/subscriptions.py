@@ -41,7 +41,7 @@ _COLUMNS: Final = (
 _IS_PLAIN: Final = (
     "CASE WHEN state = 'active' AND dialect <> 'xquery' AND topic IS NULL AND replay_next IS NULL "
     "AND missed_from IS NULL AND overflow IS NULL AND params IS NULL AND follow IS NULL AND when_told IS NULL "
-    "THEN 1 ELSE 0 END"
+    "AND urgency IS NULL THEN 1 ELSE 0 END"
 )
 _PLAIN_COLUMNS: Final = f"id, tenant_id, lane_id, key, query, namespaces, dialect, kind, {_IS_PLAIN}"
 """The columns of :class:`PlainSubscriptions`, and whether a row is one of them."""
