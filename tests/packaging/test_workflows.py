@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.packaging import check
+from tests.packaging import check, index_readme
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
@@ -59,10 +59,26 @@ def test_wheels_are_for_each_platform_and_for_free_threads() -> None:
     assert systems == ["macos", "macos", "windows"]
     for name in ("linux", "others"):
         (built,) = (s for s in release[name]["steps"] if s.get("uses", "").startswith("PyO3/maturin-action"))
-        assert "3.13t" in built["with"]["args"]
-        assert "3.14t" in built["with"]["args"]
+        free_threaded = re.findall(r"3\.\d+t", built["with"]["args"])
+        assert free_threaded == release["free-threaded"]["strategy"]["matrix"]["python"]
+        # PyO3 refuses to build for 3.13t since its version 0.29.
+        assert free_threaded == ["3.14t"]
     assert release["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
     assert set(release["publish"]["needs"]) == set(release) - {"publish"}
+
+
+def test_the_readme_leads_somewhere_from_a_package_index_too() -> None:
+    address = "https://example.org/t/blob/v1"
+    text = index_readme.absolute("[a](docs/a.md#b), [c](https://c.org/), [d](#e), ![f](f.svg)", address)
+    assert text == f"[a]({address}/docs/a.md#b), [c](https://c.org/), [d](#e), ![f]({address}/f.svg)"
+    shown = index_readme.absolute(index_readme.README.read_text(encoding="utf-8"), address)
+    assert shown.count(f"]({address}/") > 15
+    assert not index_readme.RELATIVE.search(shown)
+    # Wherever a release is built.
+    for job in jobs(REPOSITORY / ".github" / "workflows" / "release.yml").values():
+        runs = [step.get("run", step.get("uses", "")) for step in job["steps"]]
+        builds = [n for n, run in enumerate(runs) if run == "make wheel" or run.startswith("PyO3/maturin-action")]
+        assert all("index_readme.py" in runs[n - 1] for n in builds)
 
 
 def test_each_extra_and_target_is_tried() -> None:
