@@ -30,8 +30,10 @@ def test_a_workflow_reads_only_and_keeps_no_token(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
-        assert set(job.get("permissions", {})) <= {"id-token", "attestations", "contents"}, name
-        assert "permissions" not in job or "environment" in job, f"{name}: someone has to permit it"
+        permissions = job.get("permissions", {})
+        assert set(permissions) <= {"actions", "id-token", "attestations", "contents"}, name
+        writes = "write" in permissions.values()
+        assert not writes or "environment" in job, f"{name}: someone has to permit it"
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False, name
@@ -89,6 +91,13 @@ def test_each_extra_and_target_is_tried() -> None:
     script = (REPOSITORY / "fuzz" / "run.sh").read_text(encoding="utf-8")
     (targets,) = re.findall(r"targets=\((scan .*)\)", script)
     assert fuzz == targets.split()
+
+
+def test_what_fuzzing_learns_is_kept_until_the_next_month() -> None:
+    steps = jobs(REPOSITORY / ".github" / "workflows" / "fuzz.yml")["fuzz"]["steps"]
+    (kept,) = (step for step in steps if step.get("with", {}).get("name", "").startswith("corpus-"))
+    assert kept["with"]["retention-days"] > 31
+    assert kept["if"] == "always()"
 
 
 def test_what_may_be_in_the_module_is_said() -> None:
