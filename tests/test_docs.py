@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import typer
 
+from twigcast import check
 from twigcast.cli import app
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -172,6 +173,17 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_what_the_pages_by_trade_answer_in_tables_are_queries() -> None:
+    count = 0
+    for page in (REPOSITORY / "docs" / "trades").glob("*.md"):
+        for query in re.findall(r"^\|[^|]+\| `(/[^`]+)`", page.read_text(encoding="utf-8"), re.MULTILINE):
+            namespaces = {prefix: f"urn:{prefix}" for prefix in re.findall(r"(\w+):\w+(?!\w*\()", query)}
+            parameters = {name: ["x"] for name in re.findall(r"\$(\w+)", query) if name != "now"}
+            check(query, namespaces=namespaces, params=parameters)
+            count += 1
+    assert count > 10
 
 
 def test_the_front_pages_quote_the_benchmarks() -> None:
