@@ -31,7 +31,9 @@ from benchmarks import (
     report,
     transformation,
     transformation_peers,
+    urgency,
     webhooks,
+    window_states,
     workloads,
 )
 from benchmarks.measure import Row
@@ -118,6 +120,14 @@ def _webhooks(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("webhooks")
 
 
+def _urgency(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("urgency")
+
+
+def _windows(quick: bool) -> list[Row]:
+    return _apart_many("windows", "10000" if quick else "1000000")
+
+
 def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
@@ -169,6 +179,8 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "doctypes": _doctypes,
     "spark": _spark,
     "webhooks": _webhooks,
+    "urgency": _urgency,
+    "windows": _windows,
     "broker": _broker,
     "neighbours": _neighbours,
     "forwarding": _forwarding,
@@ -199,6 +211,8 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "adversarial": adversarial.measure,
     "hostile": hostile.measure,
     "webhooks": webhooks.measure,
+    "urgency": urgency.measure,
+    "windows": lambda keys: window_states.measure(int(keys)),
     "mixed": changes.measure_mixed,
     "waiting": changes.measure_waiting,
     "threads": changes.measure_threads,
