@@ -1,7 +1,12 @@
 """Sphinx configuration: `make docs`."""
 
+import builtins
 import sys
 from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
@@ -32,3 +37,15 @@ autoclass_content = "class"
 # `make man`: the page on the command line as a manual page.
 man_pages = [("reference/command-line", "twigcast", "deliver XML messages to those who subscribe to them", [author], 1)]
 man_show_urls = True
+
+
+def leave_builtins(_app: Sphinx, document: nodes.document) -> None:
+    """Makes no links of the names of built-in types in signatures: `bytes` is no field of that name in some class."""
+    for reference in list(document.findall(pending_xref)):
+        if reference.get("refdomain") == "py" and hasattr(builtins, reference["reftarget"]):
+            reference.replace_self(reference.children)
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this."""
+    app.connect("doctree-read", leave_builtins)

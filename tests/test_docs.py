@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 import typer
 
+from twigcast import check
 from twigcast.cli import app
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -168,9 +169,21 @@ def test_every_command_is_documented() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]:
+    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "examples").glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+    for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_what_the_pages_by_trade_answer_in_tables_are_queries() -> None:
+    count = 0
+    for page in (REPOSITORY / "docs" / "trades").glob("*.md"):
+        for query in re.findall(r"^\|[^|]+\| `(/[^`]+)`", page.read_text(encoding="utf-8"), re.MULTILINE):
+            namespaces = {prefix: f"urn:{prefix}" for prefix in re.findall(r"(\w+):\w+(?!\w*\()", query)}
+            parameters = {name: ["x"] for name in re.findall(r"\$(\w+)", query) if name != "now"}
+            check(query, namespaces=namespaces, params=parameters)
+            count += 1
+    assert count > 10
 
 
 def test_the_front_pages_quote_the_benchmarks() -> None:
@@ -202,6 +215,20 @@ def test_each_decision_is_listed_under_a_subject() -> None:
     titles = {page.name: page.read_text("utf-8").splitlines()[0] for page in folder.glob("0*.md")}
     assert sorted(name for _, name, _ in listed) == sorted(titles), "add it to its subject in README.md, once"
     assert {name: f"# {number}: {title}" for number, name, title in listed} == titles
+
+
+def test_decisions_that_are_named_are_there() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.py", "*.rs", "*.toml", "*.yml", "*.md"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count = len(list((REPOSITORY / "docs" / "decisions").glob("0*.md")))
+    for name in tracked.stdout.split():
+        for number in re.findall(r"decisions?[ /](\d{4})\b", (REPOSITORY / name).read_text(encoding="utf-8")):
+            assert 0 < int(number) <= count, f"{name}: {number}"
 
 
 @pytest.mark.slow

@@ -53,6 +53,16 @@ def test_no_text_says_that_an_index_has_it() -> None:
     )
 
 
+def test_texts_agree_on_whether_an_index_has_it() -> None:
+    denying = {
+        name for name, text in texts() if re.search(r"in\s+(?:a|no)\s+package\s+index", text) and name.endswith(".md")
+    }
+    if installing.PUBLISHED:
+        assert denying <= {"docs/decisions/0058-shipping.md", "CHANGELOG.md"}, "change these, too"
+    else:
+        assert {"README.md", "docs/how-to/install.md"} <= denying, "newcomers read it where they begin"
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [

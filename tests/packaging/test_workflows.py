@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.packaging import check
+from tests.packaging import check, index_readme
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
@@ -30,8 +30,10 @@ def test_a_workflow_reads_only_and_keeps_no_token(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
-        assert set(job.get("permissions", {})) <= {"id-token", "attestations", "contents"}, name
-        assert "permissions" not in job or "environment" in job, f"{name}: someone has to permit it"
+        permissions = job.get("permissions", {})
+        assert set(permissions) <= {"actions", "id-token", "attestations", "contents"}, name
+        writes = "write" in permissions.values()
+        assert not writes or "environment" in job, f"{name}: someone has to permit it"
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False, name
@@ -59,10 +61,26 @@ def test_wheels_are_for_each_platform_and_for_free_threads() -> None:
     assert systems == ["macos", "macos", "windows"]
     for name in ("linux", "others"):
         (built,) = (s for s in release[name]["steps"] if s.get("uses", "").startswith("PyO3/maturin-action"))
-        assert "3.13t" in built["with"]["args"]
-        assert "3.14t" in built["with"]["args"]
+        free_threaded = re.findall(r"3\.\d+t", built["with"]["args"])
+        assert free_threaded == release["free-threaded"]["strategy"]["matrix"]["python"]
+        # PyO3 refuses to build for 3.13t since its version 0.29.
+        assert free_threaded == ["3.14t"]
     assert release["publish"]["if"] == "startsWith(github.ref, 'refs/tags/v')"
     assert set(release["publish"]["needs"]) == set(release) - {"publish"}
+
+
+def test_the_readme_leads_somewhere_from_a_package_index_too() -> None:
+    address = "https://example.org/t/blob/v1"
+    text = index_readme.absolute("[a](docs/a.md#b), [c](https://c.org/), [d](#e), ![f](f.svg)", address)
+    assert text == f"[a]({address}/docs/a.md#b), [c](https://c.org/), [d](#e), ![f]({address}/f.svg)"
+    shown = index_readme.absolute(index_readme.README.read_text(encoding="utf-8"), address)
+    assert shown.count(f"]({address}/") > 15
+    assert not index_readme.RELATIVE.search(shown)
+    # Wherever a release is built.
+    for job in jobs(REPOSITORY / ".github" / "workflows" / "release.yml").values():
+        runs = [step.get("run", step.get("uses", "")) for step in job["steps"]]
+        builds = [n for n, run in enumerate(runs) if run == "make wheel" or run.startswith("PyO3/maturin-action")]
+        assert all("index_readme.py" in runs[n - 1] for n in builds)
 
 
 def test_each_extra_and_target_is_tried() -> None:
@@ -73,6 +91,13 @@ def test_each_extra_and_target_is_tried() -> None:
     script = (REPOSITORY / "fuzz" / "run.sh").read_text(encoding="utf-8")
     (targets,) = re.findall(r"targets=\((scan .*)\)", script)
     assert fuzz == targets.split()
+
+
+def test_what_fuzzing_learns_is_kept_until_the_next_month() -> None:
+    steps = jobs(REPOSITORY / ".github" / "workflows" / "fuzz.yml")["fuzz"]["steps"]
+    (kept,) = (step for step in steps if step.get("with", {}).get("name", "").startswith("corpus-"))
+    assert kept["with"]["retention-days"] > 31
+    assert kept["if"] == "always()"
 
 
 def test_what_may_be_in_the_module_is_said() -> None:
