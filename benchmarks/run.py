@@ -32,6 +32,7 @@ from benchmarks import (
     transformation,
     transformation_peers,
     webhooks,
+    words,
     workloads,
 )
 from benchmarks.measure import Row
@@ -91,6 +92,10 @@ def _language(quick: bool) -> list[Row]:
 
 def _places(quick: bool) -> list[Row]:
     return [_apart("places", *row) for row in places.rows(quick)]
+
+
+def _words(quick: bool) -> list[Row]:
+    return [_apart("words", *row) for row in words.rows(quick)]
 
 
 def _transformation(quick: bool) -> list[Row]:
@@ -160,6 +165,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "real": _real,
     "real_peers": _real_peers,
     "language": _language,
+    "words": _words,
     "places": _places,
     "transformation": _transformation,
     "transformation_memory": _transformation_memory,
@@ -205,6 +211,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "real": real.measure,
     "real_peers": real.measure_peers,
     "language": language.measure,
+    "words": words.measure,
     "places": places.measure,
     "transformation": transformation.measure,
     "memory": transformation.measure_memory,

@@ -94,8 +94,14 @@ impl<'a> MessageRun<'a, '_> {
             SharedCondition::OneOf(operand, how, tests) => {
                 let record = self.operand(*operand, node)?;
                 let satisfied = match how {
+                    TextMatch::Equal if self.are_words(record) => {
+                        return Ok(tests.iter().any(|&test| self.has_equality(record, test)));
+                    }
                     TextMatch::Equal => self.equalities_of(record),
-                    TextMatch::Contain => self.substrings_of(record)?,
+                    TextMatch::Contain => {
+                        self.read_texts(record, node)?;
+                        self.substrings_of(record)?
+                    }
                 };
                 let position = satisfied.start;
                 let satisfied = self.values.tests(satisfied);
