@@ -131,11 +131,11 @@ _NOTES = {
     ),
     "words": (
         "`contains text` with two to five words, `ftand`, `ftor` and `ftnot`, over news of 4 kB and 600 words "
-        "(`benchmarks/words.py`). `selective`: no rule asks for one of the thousand most frequent words, as rules about "
-        "people, firms and places do; `broad`: rules ask for all but the fifty most frequent ones, so a message matches "
-        "hundreds. `us`: processor microseconds per message, all in, one thread. `read_E`: what the messages cost with "
-        "one rule, which no message matches: scanning, and dividing the text into words. `luwak_us`: Luwak with the "
-        "same rules over the same messages, which StAX reads; the numbers of matches were compared. "
+        "(`benchmarks/words.py`). `selective`: no rule asks for one of the thousand most frequent words, as rules "
+        "about people, firms and places do; `broad`: rules ask for all but the fifty most frequent ones, so a message "
+        "matches hundreds. `us`: processor microseconds per message, all in, one thread. `read_E`: what the messages "
+        "cost with one rule, which no message matches: scanning, and dividing the text into words. `luwak_us`: Luwak "
+        "with the same rules over the same messages, which StAX reads; the numbers of matches were compared. "
         "Target: 5 E for 100,000 rules."
     ),
     "places": (

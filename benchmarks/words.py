@@ -1,8 +1,8 @@
 """Rules of words over news: ``contains text`` beside Luwak, the same rules over the same messages in one run.
 
 Words are as frequent as in texts of people: the one of rank *n* about *n* times rarer than the first. Rules ask for two
-to five words, with ``ftand``, ``ftor`` and ``ftnot``; half of the words are as frequent in rules as they are in texts, and
-half are any words alike, as names are. There are two populations:
+to five words, with ``ftand``, ``ftor`` and ``ftnot``; half of the words are as frequent in rules as they are in texts,
+and half are any words alike, as names are. There are two populations:
 
 - ``selective``: no rule asks for one of the thousand most frequent words. So do rules that people pay for: each names
   somebody or something, and most messages are about others.

@@ -406,8 +406,9 @@ impl SharedConditions {
         self.operand(operand).is_some_and(|shared| shared.operand.words_of().is_some())
     }
 
-    /// Returns a number that is another one whenever other words are asked for, or by tests of other ids: no two sets of
-    /// conditions, and no two states of one, have the same but clones.
+    /// Returns a number that is another one whenever other words are asked for, or by tests of other ids.
+    ///
+    /// No two sets of conditions, and no two states of one, have the same but clones.
     #[inline]
     pub fn words_edition(&self) -> u64 {
         self.words_edition

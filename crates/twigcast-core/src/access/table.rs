@@ -470,8 +470,9 @@ impl AccessTable {
         }
     }
 
-    /// Returns a number that is another one whenever something else waits for words of texts: no two tables, and no two states
-    /// of one, have the same but clones. 0: nothing does.
+    /// Returns a number that is another one whenever something else waits for words of texts.
+    ///
+    /// No two tables, and no two states of one, have the same but clones. 0: nothing waits.
     #[inline]
     pub fn words_edition(&self) -> u64 {
         self.words_edition

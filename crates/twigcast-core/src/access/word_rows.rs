@@ -20,8 +20,10 @@ const LITERALS_MAX: usize = 64;
 /// A clause: words of which the text has one, and those that are negated, of which it has not one.
 type Clause = Vec<u32>;
 
-/// A row: the number of numbers of all queries that ask for words alone, the number of entries that ask for more, and then
-/// of each such query its own number, perhaps marked with [`super::entry::WHOLE`], the number of its literals, and these;
+/// A row of what waits for one word.
+///
+/// It begins with the number of numbers of all queries that ask for words alone, and the number of entries that ask for more.
+/// Of each such query follow its own number, perhaps marked with [`super::entry::WHOLE`], the number of its literals, and these;
 /// of each such entry its residual and its query.
 #[derive(Clone, Copy, Debug)]
 pub struct WordRow<'r> {

@@ -280,13 +280,17 @@ impl<'a> MessageRun<'a, '_> {
                 record.numbers = Some((start, numbers.len() as u32));
             }
         }
+        self.count_visits(operand, visits);
+        Ok(())
+    }
+
+    fn count_visits(&mut self, operand: OperandId, visits: u64) {
         if visits > 0 {
             let before = self.memo.visits.get(operand.as_u32().into()).unwrap_or(0);
             let total = u64::from(before) + visits;
             self.memo.values_read += visits;
             self.memo.visits.insert(operand.as_u32().into(), u32::try_from(total).unwrap_or(u32::MAX));
         }
-        Ok(())
     }
 
     /// Returns whether an element has none below it that has a text which an operand needs.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::condition_memo::{ConditionMemo, OperandRecord, RecordIndex, span};
 use super::state::{Decisions, MessageRun};
 use super::word_cache::{NO_ROW, ROW_NOT_KEPT, WordCache, WordLead, WordLookUp, WordReader, short_word};
-use crate::access::conditions::{hash_operand, hash_text_of};
+use crate::access::conditions::{TextMatch, hash_operand, hash_text_of};
 use crate::access::entry::{AccessEntry, WHOLE};
 use crate::access::samples::{SampledWords, TestVisits};
 use crate::access::table::AccessTable;
@@ -74,8 +74,7 @@ impl WordBatch {
 }
 
 impl<'a> MessageRun<'a, '_> {
-    /// Reads the words of a text: of each the test for it, if any query asks for it, and the row of the queries that wait in a
-    /// table.
+    /// Reads the words of a text: the tests for them, and the rows of the queries that wait in a table.
     pub(super) fn read_words(
         &mut self,
         operand: OperandId,
@@ -180,6 +179,34 @@ impl<'a> MessageRun<'a, '_> {
         }
         let bits = self.memo.held.bits_of(position, tests);
         bits.get(test.index() / 64).is_some_and(|word| word >> (test.index() % 64) & 1 == 1)
+    }
+
+    /// Returns whether an operand has one of some texts, or contains it.
+    pub(super) fn has_one_of(
+        &mut self,
+        operand: OperandId,
+        how: TextMatch,
+        tests: &[ConditionId],
+        node: NodeId,
+    ) -> Result<bool, EvalError> {
+        let record = self.operand(operand, node)?;
+        let satisfied = match how {
+            TextMatch::Equal if self.are_words(record) => {
+                return Ok(tests.iter().any(|&test| self.has_equality(record, test)));
+            }
+            TextMatch::Equal => self.equalities_of(record),
+            TextMatch::Contain => {
+                self.read_texts(record, node)?;
+                self.substrings_of(record)?
+            }
+        };
+        let position = satisfied.start;
+        let satisfied = self.values.tests(satisfied);
+        Ok(if tests.len() < satisfied.len() {
+            tests.iter().any(|&test| self.memo.held.contains(position, satisfied, test))
+        } else {
+            satisfied.iter().any(|test| tests.binary_search(test).is_ok())
+        })
     }
 
     /// Reads the texts of a record's values, if these are words of which only the tests are known.
