@@ -32,6 +32,8 @@ _TITLES = {
     "doctypes": "Document types: a message that its DOCTYPE changes, beside what it means",
     "spark": "The Spark pipeline",
     "webhooks": "Webhooks: deliveries to one subscriber, next door and 100 ms away",
+    "urgency": "Urgency: at 1.5 times what can be done, with priorities and without",
+    "windows": "Windows in the broker: what a million keys take",
     "broker": "The broker as a process, with publishers and readers beside it on the same cores",
     "neighbours": "Two tenants of one broker: what hostile subscriptions of the one cost the other",
     "forwarding": "Between brokers: reading and routing a message in each form",
@@ -82,6 +84,17 @@ _NOTES = {
     "webhooks": (
         "Pending deliveries of 1 KB, signed, to one subscriber whose server answers at once or after 100 ms, until all "
         "are acknowledged. Targets: 1,000 a second to a local subscriber, 500 a second at 100 ms."
+    ),
+    "urgency": (
+        "Messages come at 1.5 times the rate that the broker stores, or that the worker of a shared queue processes, "
+        "for 12 seconds; one in twenty is urgent. `in_time`: the share of the urgent ones that their subscriber has "
+        "within a second of the time at which they were to be published; `median_seconds`: of those that it has at "
+        "all. With `priorities`, they have the priority 9, and the worker's queue is in the order of urgency. "
+        "Target: 0.99."
+    ),
+    "windows": (
+        "A window of three messages with two stored for each key, in a store on SQLite; then messages that are the "
+        "third of theirs, a hundred at a time. Target: 500 MB for a million keys."
     ),
     "hostile": (
         "A message of 3,000 elements with a value each. The ordinary subscriptions are a group, the costly "
@@ -206,10 +219,11 @@ _NOTES = {
         "bytes or so. `plain_E`: the message that is meant, with everything in place and without DOCTYPE; `above_E`: "
         "what the DOCTYPE costs `match` more than that; `deliver_above_E` and `rewrite_above_E`: what it costs "
         "`deliver`, of whole messages and of results, with all payloads read; `batch_above_E`: what it costs "
-        "`match_batch(deliver=True)` of results. E is expat's time for the plain message, which it reads faster; "
-        "`expat_E`: what it needs for the one with the DOCTYPE. `above_own_E`: the most of these costs, as a multiple "
-        "of expat's time for the very bytes that were read. Of each, the quickest of fifteen rounds in turn counts, "
-        "since a difference of two times is looked for."
+        "`match_batch(deliver=True)` of results; `records_above_E`: what it costs `match_records`, of records of some "
+        "70 bytes. E is expat's time for the plain message, which it reads faster; `expat_E`: what it needs for the "
+        "one with the DOCTYPE. `above_own_E`: the most of these costs, but for records, as a multiple of expat's time "
+        "for the very bytes that were read. Of each, the quickest of fifteen rounds in turn counts, since a difference "
+        "of two times is looked for."
     ),
     "spark": (
         "By the clock, each job in turn with `nothing` over the same messages, after a round of both that does not "

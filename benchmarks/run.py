@@ -31,8 +31,10 @@ from benchmarks import (
     report,
     transformation,
     transformation_peers,
+    urgency,
     webhooks,
     words,
+    window_states,
     workloads,
 )
 from benchmarks.measure import Row
@@ -123,6 +125,14 @@ def _webhooks(quick: bool) -> list[Row]:
     return [] if quick else _apart_many("webhooks")
 
 
+def _urgency(quick: bool) -> list[Row]:
+    return [] if quick else _apart_many("urgency")
+
+
+def _windows(quick: bool) -> list[Row]:
+    return _apart_many("windows", "10000" if quick else "1000000")
+
+
 def _broker(quick: bool) -> list[Row]:
     return _apart_many("broker", *(["quick"] if quick else []))
 
@@ -175,6 +185,8 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "doctypes": _doctypes,
     "spark": _spark,
     "webhooks": _webhooks,
+    "urgency": _urgency,
+    "windows": _windows,
     "broker": _broker,
     "neighbours": _neighbours,
     "forwarding": _forwarding,
@@ -205,6 +217,8 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "adversarial": adversarial.measure,
     "hostile": hostile.measure,
     "webhooks": webhooks.measure,
+    "urgency": urgency.measure,
+    "windows": lambda keys: window_states.measure(int(keys)),
     "mixed": changes.measure_mixed,
     "waiting": changes.measure_waiting,
     "threads": changes.measure_threads,

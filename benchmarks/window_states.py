@@ -1,17 +1,14 @@
-"""What a million keys of a window take in the broker: bytes of its store, and memory while messages come.
-
-Run: python -m benchmarks.window_states [KEYS]
-"""
+"""What a million keys of a window take in the broker: bytes of its store, and memory while messages come."""
 
 from __future__ import annotations
 
 import asyncio
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.measure import Row
 from twigcast.broker.broker import Broker
 from twigcast.broker.model import NewSubscription, StoredSubscription, Submission
 from twigcast.broker.options import HubOptions
@@ -35,8 +32,7 @@ def fill(store: Store, number: int, keys: int) -> None:
             transaction.set_windows(states)
 
 
-async def main(keys: int) -> None:
-    """Prints the figures."""
+async def _measure(keys: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "store")
         store = open_store(str(path))
@@ -57,10 +53,17 @@ async def main(keys: int) -> None:
         seconds = time.perf_counter() - begun
         await asyncio.sleep(2.5)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        print(f"{keys:,} keys: {size / 1e6:.0f} MB of the store, memory grew by {grown / 1e3:.0f} MB at most")
-        print(f"{count:,} messages, each of another key and the third of it: {seconds / count * 1e6:.0f} us each")
         await broker.stop()
+        store.close()
+    return {
+        "keys": keys,
+        "store_MB": size / 1e6,
+        "memory_grown_MB": grown / 1e3,
+        "messages": count,
+        "us": seconds / count * 1e6,
+    }
 
 
-if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
+def measure(keys: int) -> list[Row]:
+    """Bytes for so many keys, and the time of messages that each are of another one."""
+    return [asyncio.run(_measure(keys))]

@@ -11,6 +11,7 @@ What lives where:
 - ``message_nodes``: paths to nodes, and their texts; ``publication``: the time of a message, ``$now`` in queries
 - ``notebook``, ``markup``, ``progress``: display in notebooks and terminals; ``arrow_types``: static types for pyarrow
 - ``forking``: locks in processes that fork
+- ``worker_process``: processes that answer requests, for work that cannot be interrupted
 - ``engine``: the session, through which all others call the compiled engine; Arrow batches; external queries
 - ``lifecycle``: messages that update and cancel each other, and who is to learn of it
 - ``windows``: when subscribers get something; ``message_expressions``: values that both read of messages

@@ -165,6 +165,35 @@ def test_a_file_that_is_not_there_and_one_that_reads_something_else(tmp_path: Pa
         SubscriptionSet().match(Odd())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("kind", [*PACKED, "zip"])
+def test_packed_bytes_are_named(kind: str, tmp_path: Path) -> None:
+    xml = b"<a>text</a>"
+    zipped(xml, tmp_path)
+    packed = PACKED[kind](xml) if kind in PACKED else (tmp_path / "message.zip").read_bytes()
+    subscriptions = SubscriptionSet({"a": "/a"})
+    with pytest.raises(MalformedMessage, match=f"{kind}.*: unpack it first"):
+        subscriptions.match(packed)
+    (row,) = subscriptions.match_batch([packed]).to_pylist()
+    assert row["error"] is not None
+    assert kind in row["error"]["reason"]
+
+
+@pytest.mark.parametrize("pack", ["plain", *PACKED])
+def test_archives_and_unread_kinds_are_named_where_a_message_is_due(pack: str, tmp_path: Path) -> None:
+    zipped(b"<a/>", tmp_path)
+    contents = {
+        "archive": (tmp_path / "message.zip").read_bytes(),
+        "7-Zip": b"7z\xbc\xaf\x27\x1c",
+        "LZ4": b"\x04\x22\x4d\x18",
+    }
+    for name, content in contents.items():
+        path = written(PACKED[pack](content) if pack in PACKED else content, tmp_path)
+        with pytest.raises(SourceError, match=name):
+            SubscriptionSet().match(path)
+        with path.open("rb") as file, pytest.raises(SourceError, match=name):
+            SubscriptionSet().match(file)
+
+
 @pytest.mark.parametrize("kind", PACKED)
 def test_packed_files_that_are_damaged_or_expand_without_measure(kind: str, tmp_path: Path) -> None:
     xml = b"<a>" + bytes(random.Random(kind).choices(range(97, 123), k=5_000)) + b"</a>"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -317,3 +321,65 @@ def test_a_checkpoint_that_knows_nothing_of_what_came_before_is_refused(spark: S
         with pytest.raises(PipelineError, match=f"begun without life cycles or windows, and cannot go on {how}"):
             run_pipeline(tmp_path / "in", population, out, stream=Stream(once=True), spark=spark, **followed)
     run_pipeline(tmp_path / "in", population, out, stream=Stream(once=True), spark=spark)
+
+
+KILLED_STREAM = """
+import sys
+from pathlib import Path
+from twigcast.spark import Stream, WindowSettings, run_pipeline
+from twigcast.spark.session import open_session
+
+work = Path(sys.argv[1])
+spark = open_session("local[2]", log=work / "spark.log")
+stream = Stream(once=True) if sys.argv[2] == "once" else Stream(interval_seconds=0.05, files_per_batch=7)
+settings = WindowSettings(time="/m/@t")
+run_pipeline(work / "in", work / "subscriptions.jsonl", work / "out", stream=stream, windows=settings, spark=spark)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_driver_killed_at_random_moments_tells_of_each_window_once(tmp_path: Path) -> None:
+    """What is known of windows is that of the messages that the tables have, whenever the driver is killed."""
+    chance = random.Random(printed_seed())
+    when: dict[str, dict[str, object]]
+    when = {"three": {"at_least": 3, "within": "1 d", "by": "/m/@k"}, "change": {"changed": "/m/@v", "by": "/m/@k"}}
+    write_rows(tmp_path / "subscriptions.jsonl", when)  # type: ignore[arg-type]  # none is without a window
+    (tmp_path / "stream.py").write_text(KILLED_STREAM)
+    (tmp_path / "in").mkdir()
+    began, sent = time.time() - 1_000, list[tuple[str, float]]()
+
+    def send(count: int) -> None:
+        for number in range(len(sent), len(sent) + count):
+            at = began + number
+            text = f"<m k='{chance.choice('ab')}' v='{chance.randrange(3)}' t='{stamp(at)}'/>"
+            (tmp_path / "in" / f"_{number}").write_text(text)
+            (tmp_path / "in" / f"_{number}").rename(tmp_path / "in" / f"m{number:05}")
+            sent.append((text, at))
+
+    def told() -> int:
+        return sum(pq.read_metadata(file).num_rows for file in (tmp_path / "out" / "deliveries").rglob("*.parquet"))
+
+    command = [sys.executable, str(tmp_path / "stream.py"), str(tmp_path)]
+    for _ in range(int(os.environ.get("TWIGCAST_TEST_KILLS", "1"))):
+        send(20)
+        before, deadline = told(), time.monotonic() + 120
+        process = subprocess.Popen([*command, "on"], start_new_session=True)
+        while told() == before and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        end = time.monotonic() + 2 * chance.random()
+        while time.monotonic() < end:
+            send(1)
+            time.sleep(0.05)
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    send(5)
+    subprocess.run([*command, "once"], check=True, timeout=300)
+    windows, expected_rows = Windows(SubscriptionSet(dict.fromkeys(when, "/m")), when), list[tuple[str, ...]]()
+    for number, (text, at) in enumerate(sent):
+        published = datetime.fromtimestamp(at, UTC)
+        answer = windows.deliver(text, message_id=f"m{number:05}", published=published)
+        expected_rows += [(one.key, *one.stands_for) for one in answer.deliveries]
+    rows = pq.read_table(tmp_path / "out" / "deliveries").to_pylist()
+    assert sorted((one["key"], *one["stands_for"]) for one in rows) == sorted(expected_rows)

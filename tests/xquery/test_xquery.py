@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -222,8 +224,8 @@ def test_a_process_that_dies_fails_one_query_and_comes_back() -> None:
     saxon = Saxon()
     assert saxon.evaluate("1", {}, XML).result == b"1"
     assert saxon._process is not None
-    saxon._process.kill()
-    saxon._process.wait()
+    os.kill(saxon._process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, saxon._process.pid, os.WEXITED | os.WNOWAIT)
     assert saxon.evaluate("2", {}, XML).result == b"2"
     saxon.close()
     saxon.close()

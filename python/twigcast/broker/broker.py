@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -37,6 +38,8 @@ from twigcast.broker.hub.operations import (
     Subscribe,
     Unsubscribe,
 )
+from twigcast.broker.hub.overdue_deliveries import ROUND_SECONDS as ROUND_OF_OVERDUE
+from twigcast.broker.hub.overdue_deliveries import DropOverdue
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish
 from twigcast.broker.hub.replay import Replays
@@ -58,6 +61,7 @@ from twigcast.broker.model import (
     NewQuery,
     NewSubscription,
     OverflowPolicy,
+    PlainSubscriptions,
     PublishOutcome,
     QueuedDelivery,
     QueuePosition,
@@ -77,6 +81,7 @@ from twigcast.broker.queues.leases import Leases, QueueLeases
 from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
 from twigcast.broker.queues.workers import SharedQueue, SharedQueues
 from twigcast.broker.store.store import Store, Transaction
+from twigcast.broker.urgency import USUAL_PRIORITY, Urgency
 from twigcast.errors import TwigcastError
 from twigcast.registration import NO_PARAMS, Dialect, Params
 from twigcast.windows.declarations import Window
@@ -103,6 +108,9 @@ _CHECK_CHARS: Final = 100
 _RETRY_SECONDS_MAX: Final = 10.0
 
 _SKIPPED_AT_ONCE: Final = 100
+
+_URGENT_ROOM: Final = 0.1
+"""The part of the room for waiting publications that is kept for those with more than the usual priority, beside it."""
 
 _TENDED_SECONDS: Final = 1.0
 """Time between two looks at the leases of workers."""
@@ -160,6 +168,7 @@ class Broker:
             self._hand_over_from_thread,
             lambda operations: self._sequencer.begun(operations),
             lambda operations: self._sequencer.finished(operations),
+            self._is_out,
         )
         self._evaluators = TenantThreads(self.options.evaluators, "twigcast-evaluator")
         self._sequencer = Sequencer(
@@ -191,6 +200,8 @@ class Broker:
         self._lookups = SourceLookups(store, self.options.limits)
         self.source_schemas = SourceSchemas(())
         """What the DTDs of sources say of subscriptions."""
+        self._sending: dict[int, frozenset[DeliveryId]] = {}
+        """Deliveries that are being sent, by queue."""
         self._published_per_second = 1_000.0
         self._waiting: dict[int, tuple[int, int]] = {}
         """Messages of each tenant that wait to be stored, and their bytes."""
@@ -224,6 +235,9 @@ class Broker:
         seconds = self.options.upkeep_seconds
         self._begin(every(seconds, self._refresh_tenants, logger, "the store does not work"))
         self._begin(self._follow_lag())
+        self._begin(
+            every(ROUND_OF_OVERDUE, self._drop_overdue, logger, "deliveries that are too late are dropped later")
+        )
         self._begin(every(seconds, self._return_space, logger, "unused space is not returned"))
         # In time, also where no worker waits: the last attempt leads to a dead letter.
         self._begin(every(_TENDED_SECONDS, self._shared.tend, logger, "leases of workers are looked at later"))
@@ -236,12 +250,14 @@ class Broker:
         queues = self.store.queues(list(queue_ids))
         return {queue.id: queue.sharing for queue in queues if queue.sharing is not None}
 
-    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
+    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[PlainSubscriptions | StoredSubscription]:
         """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
-        for subscription in self.store.all_subscriptions():
-            if subscription.replay_next is not None or subscription.missed_from is not None:
-                unfinished.append(subscription)
-            yield subscription
+        for loaded in self.store.loaded_subscriptions():
+            if isinstance(loaded, StoredSubscription) and (
+                loaded.replay_next is not None or loaded.missed_from is not None
+            ):
+                unfinished.append(loaded)
+            yield loaded
 
     def drain(self) -> None:
         """Begins a graceful stop: refuses publications, ends readers and pulls, and still takes acknowledgements."""
@@ -296,6 +312,11 @@ class Broker:
             except StoreUnavailable as error:
                 logger.warning("the lag of queues is not read: %s", error)
             await asyncio.sleep(ROUND_SECONDS)
+
+    async def _drop_overdue(self) -> None:
+        if self.store.memory.dropping_queues:
+            while await self._do(DropOverdue()):
+                pass
 
     async def _return_space(self) -> None:
         """Returns the space of removed messages to the system, where it is a good part of the store."""
@@ -399,10 +420,12 @@ class Broker:
         mine = before[0] + operation.messages, before[1] + operation.size
         # With several tenants, each finds as much room as those have who take the most.
         others = len(self.tenants) > 1
-        is_over = messages > options.queue_messages_max or size > options.queue_bytes_max
+        # What is urgent finds room where the rest has taken all.
+        room = 1.0 + (_URGENT_ROOM if operation.priority > USUAL_PRIORITY else 0.0)
+        messages_max, bytes_max = room * options.queue_messages_max, room * options.queue_bytes_max
+        is_over = messages > messages_max or size > bytes_max
         is_over_share = others and (
-            mine[0] > options.queue_messages_max - metrics.queued_messages
-            or mine[1] > options.queue_bytes_max - metrics.queued_bytes
+            mine[0] > messages_max - metrics.queued_messages or mine[1] > bytes_max - metrics.queued_bytes
         )
         # A publication alone may exceed the bounds: its size is limited elsewhere, and it would never be admitted.
         if (metrics.queued_messages and is_over) or (before[0] and is_over_share):
@@ -456,8 +479,9 @@ class Broker:
         overflow: OverflowPolicy | None = None,
         follow: bool | None = None,
         window: Window | None = None,
+        urgency: Urgency | None = None,
     ) -> StoredSubscription:
-        """Gives a subscription another query, delivery, policy or window, from the next message on.
+        """Gives a subscription another query, delivery, policy, window or urgency, from the next message on.
 
         Raises QueryError if the query is refused.
         """
@@ -468,9 +492,8 @@ class Broker:
         if refusal is not None:
             raise refusal
         policy = subscription.overflow if overflow is None else overflow
-        operation = Replace(
-            subscription, query, namespaces, cast("Dialect", dialect), delivery, policy, params, follow, window
-        )
+        about = query, namespaces, cast("Dialect", dialect), delivery, policy, params, follow, window, urgency
+        operation = Replace(subscription, *about)
         return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
@@ -548,6 +571,29 @@ class Broker:
     def has_handed_out(self, queue_id: int, up_to: DeliveryId) -> None:
         """Records a delivery that is sent without being leased or streamed."""
         self._queues.has_handed_out(queue_id, up_to)
+
+    def count_overdue(self, deliveries: Sequence[QueuedDelivery]) -> None:
+        """Counts those of the deliveries that are sent too late."""
+        self._queues.count_overdue(deliveries)
+
+    @contextmanager
+    def sending(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> Iterator[None]:
+        """Marks deliveries of a queue as being sent, until the block ends: they are not dropped meanwhile."""
+        self._sending[queue_id] = frozenset(delivery.id for delivery in deliveries)
+        try:
+            yield
+        finally:
+            del self._sending[queue_id]
+
+    def _is_out(self, queue_id: int, id_: DeliveryId) -> bool:
+        """Returns whether somebody has a delivery. Can be called from any thread."""
+        shared, leases = self._shared.of(queue_id), self._leases.of(queue_id)
+        return (
+            (shared is not None and shared.has(id_))
+            or (leases is not None and id_ in leases.before)
+            or id_ <= self._queues.streamed(queue_id)
+            or id_ in self._sending.get(queue_id, ())
+        )
 
     def seek_count(self, queue_id: int) -> int:
         """Returns how often a queue has begun anew since the start.
@@ -778,8 +824,17 @@ class Broker:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    async def _read_pending(self, queue_id: int, **bounds: Any) -> list[QueuedDelivery]:
-        return await self._in_thread(partial(self.store.pending, queue_id, **bounds))
+    async def _read_pending(self, queue_id: int, *, by_urgency: bool = False, **bounds: Any) -> list[QueuedDelivery]:
+        await self.drop_overdue(queue_id)
+        read = self.store.pending_by_urgency if by_urgency else self.store.pending
+        return await self._in_thread(partial(read, queue_id, **bounds))
+
+    async def drop_overdue(self, queue_id: int) -> None:
+        """Drops what is to be dropped of a queue, since it is late: done before the queue is read."""
+        if queue_id in self.store.memory.dropping_queues and await self._in_thread(
+            partial(self.store.has_overdue, queue_id)
+        ):
+            await self._drop_overdue()
 
     # After a commit -------------------------------------------------------------------------------------
 

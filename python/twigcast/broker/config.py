@@ -102,6 +102,12 @@ class Settings(TenantLimits):
     trusted_proxies: str = Field(
         default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are trusted."
     )
+    client_certificate_header: str | None = Field(
+        default=None,
+        pattern="^[A-Za-z0-9-]+$",
+        description="Header in which trusted proxies tell the certificate that a client has shown, such as "
+        "`Client-Cert`. They have to set or remove it in each request. Tokens may be bound to certificates.",
+    )
     stop_seconds: float = Field(
         default=10.0, ge=0, le=3_600, description="Time that a stop waits for running requests."
     )

@@ -94,6 +94,10 @@ class Metrics:
     """Subscriptions that were suspended since too much waited, and resumed by themselves."""
     dropped: int = 0
     """Deliveries dropped since too much waited."""
+    overdue_dropped: int = 0
+    """Deliveries dropped since they were too late."""
+    overdue: int = 0
+    """Deliveries handed out or sent although they were too late."""
     overflow_dead_letters: int = 0
     """Deliveries that became dead letters since too much waited."""
     overflow_refused: int = 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from twigcast.broker.errors import IdReused
+from twigcast.broker.urgency import Urgency
 from twigcast.lifecycle.chains import Effect, Relation
 from twigcast.registration import NO_PARAMS, Dialect, Params
 from twigcast.registration import Subscription as Query
@@ -68,6 +69,8 @@ class Token:
     """The only sources that it may publish as; ``None``: all."""
     subscribers: frozenset[str] | None = None
     """The only subscribers whose deliveries it may receive; ``None``: all, and whatever else its scope permits."""
+    certificates: frozenset[str] | None = None
+    """The certificates, by SHA-256 fingerprint, with one of which its requests have to come; ``None``: with none."""
 
     def valid_until(self, digest: bytes) -> float | None:
         """Returns the end of the time for which one of its secrets is accepted; ``None`` if there is no end."""
@@ -162,6 +165,10 @@ class Submission:
     """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
     intake: Intake = field(default=USUAL, compare=False, repr=False)
     """The settings of the source when the message is published."""
+    priority: int | None = None
+    """From 0 to 9; ``None`` where the publisher says nothing."""
+    deadline: float | None = None
+    """When it is of no use any more, in seconds since the epoch."""
 
     @property
     def name(self) -> MessageName:
@@ -187,6 +194,10 @@ class StoredMessage:
     matches: int = 0
     id_types: bytes | None = None
     """A short DOCTYPE with the ID attributes that the message declared, if any. Subscribers do not get it."""
+    priority: int | None = None
+    """See :attr:`Submission.priority`."""
+    deadline: float | None = None
+    """See :attr:`Submission.deadline`."""
     digest: bytes | None = None
     """See :meth:`Submission.digest`. ``None`` where any body counts as a repetition: for ids that the broker assigned,
     messages of other brokers, and those stored by older brokers."""
@@ -249,6 +260,9 @@ PULL: Final = "pull"
 SHARED: Final = "shared"
 """The value of the setting ``queue`` with which workers share the deliveries of a subscriber; else they are ordered."""
 
+BY_URGENCY: Final = "urgency"
+"""The value of the setting ``order`` with which the most urgent delivery is next; else the first one published is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
@@ -258,6 +272,8 @@ class Sharing:
     """How long a worker has a delivery, unless it asks for another time."""
     attempts_max: int = 5
     """How often a delivery is handed out before it becomes a dead letter."""
+    is_by_urgency: bool = False
+    """Whether the most urgent delivery is next, not the first one published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +308,12 @@ class DeliverySettings:
         """The settings of a queue that workers share; ``None`` for an ordered one."""
         if self.is_pushed or self.options.get("queue") != SHARED:
             return None
-        return Sharing(self.options["lease_seconds"], self.options["attempts_max"])
+        return Sharing(self.options["lease_seconds"], self.options["attempts_max"], self.is_by_urgency)
+
+    @property
+    def is_by_urgency(self) -> bool:
+        """Returns whether the most urgent delivery is next, not the first one published."""
+        return self.options.get("order") == BY_URGENCY
 
 
 class SubscriptionState(enum.StrEnum):
@@ -351,6 +372,8 @@ class StoredSubscription:
     source says."""
     window: Window | None = None
     """When it is told; ``None``: of each message as it comes."""
+    urgency: Urgency | None = None
+    """The priority and the deadline of its deliveries; ``None``: those of the messages alone."""
 
     @property
     def query_params(self) -> Params:
@@ -367,6 +390,25 @@ class StoredSubscription:
     def is_served(self) -> bool:
         """Returns whether it gets its messages: at once, or later if it is draining."""
         return self.state is SubscriptionState.ACTIVE or self.is_draining
+
+
+class PlainSubscriptions(NamedTuple):
+    """The columns of active subscriptions of one tenant without anything rare: what the hub needs of them at the start.
+
+    Rare is what :class:`StoredSubscription` has beside key, query, dialect of the engine, queue, and the kind of its
+    delivery. Of a million subscriptions nearly all are plain, and an object for each takes longer than all that is
+    done with it.
+    """
+
+    tenant_id: int
+    ids: Sequence[int]
+    queues: Sequence[int]
+    keys: Sequence[str]
+    queries: Sequence[str]
+    namespaces: Sequence[Mapping[str, str] | None]
+    dialects: Sequence[Dialect]
+    pushed: Sequence[bool]
+    """Whether deliveries are sent through a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +432,8 @@ class NewSubscription:
     """See :attr:`StoredSubscription.follow`."""
     window: Window | None = None
     """See :attr:`StoredSubscription.window`."""
+    urgency: Urgency | None = None
+    """See :attr:`StoredSubscription.urgency`."""
 
 
 class NewQuery(NamedTuple):
@@ -483,6 +527,12 @@ class QueuedDelivery(NamedTuple):
     """What it is to the subscriber beside what it got before; ``None`` where its source has no profile."""
     window_note: str | None = None
     """Of which messages a window tells with it, as JSON; ``None`` where the subscription has no window."""
+    due: float | None = None
+    """When it is too late, in seconds since the epoch."""
+
+    def is_overdue(self, now: float) -> bool:
+        """Returns whether it is too late."""
+        return self.due is not None and self.due <= now
 
     @property
     def body(self) -> bytes:

@@ -37,6 +37,7 @@ from twigcast.broker.door import Door, DoorLimits
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.options import HubOptions
 from twigcast.broker.outbound import OutboundServices, OutboundSettings
+from twigcast.broker.proxies import ProxyFields
 from twigcast.broker.standby import SignalledServer, TenureCollector, fenced, step_down, wait_for_tenure
 from twigcast.broker.store.store import Store, open_store, watch_tenure
 from twigcast.broker.tokens import first_start
@@ -157,12 +158,11 @@ class BrokerServer(SignalledServer):
 
     def __init__(self, settings: Settings, service: Service, on_start: Callable[[], None]) -> None:
         super().__init__(
-            service.answering,
+            ProxyFields(service.answering, settings.trusted_proxies, settings.client_certificate_header),
             service.door,
             ws="websockets-sansio",
             lifespan="on",
-            proxy_headers=True,
-            forwarded_allow_ips=settings.trusted_proxies,
+            proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),

@@ -97,6 +97,12 @@ def _register_subscriptions(parent: typer.Typer) -> None:
     parent.add_typer(subscriptions, name="subscriptions")
 
 
+def _register_consumers(parent: typer.Typer) -> None:
+    from twigcast.cli.client.consumers import app as consumers
+
+    parent.add_typer(consumers, name="consumers")
+
+
 def _register_tables(parent: typer.Typer) -> None:
     from twigcast.cli.client.tables import app as tables
 
@@ -121,6 +127,7 @@ LazyGroup.lazy = {
     "subscriptions": LazyCommand(
         _register_subscriptions, "The subscriptions of a broker: list, pause, resume, delete, seek, export."
     ),
+    "consumers": LazyCommand(_register_consumers, "The subscribers of a broker: who is behind; purge, skip, redrive."),
     "tables": LazyCommand(_register_tables, "The look-up tables of a broker: list, put, rows, delete."),
     "tenants": LazyCommand(_register_tenants, "The tenants of a broker and their tokens, for its operator."),
     "generate": LazyCommand(_register_generate, "Make documents, queries and populations from a DTD."),

@@ -391,7 +391,10 @@ _IN_PYTHON: Final = [
     (re.compile(r"""\b(dialect|numbers)=(["'])([\w:]+)\2"""), r"--\1 \3"),
     (re.compile(r'(--dtd FILE|--entities html), \w+=(?:FILE|"html")'), r"\1"),
     (
-        re.compile(r"found a second root element or end tag$"),
+        re.compile(
+            r"(found (a second root element or end tag|the XML declaration of another document)"
+            r"|a DOCTYPE may not stand after the root element)$"
+        ),
         r"\g<0>; if several documents follow each other, read them with --documents",
     ),
 ]

@@ -59,6 +59,8 @@ SourceKind = Literal["push", "rss", "atom", "http-folder"]
 """How messages of a source come: it publishes them, or the broker polls."""
 Updates = Literal["ignore", "updated", "content"]
 """When an entry of a feed that changes under its id is published again."""
+Deadline = datetime | str
+"""A deadline: a time, or a period from now on such as ``"5 min"``."""
 Start = Literal["now"] | int | datetime | str
 """The start of a subscription: now, right after a cursor, or with the first message of a time or the one of an id."""
 
@@ -146,7 +148,14 @@ class BrokerApi:
     # Publishing
 
     def publish(
-        self, xml: bytes | str, *, message_id: str | None = None, source: str | None = None, charset: str | None = None
+        self,
+        xml: bytes | str,
+        *,
+        message_id: str | None = None,
+        source: str | None = None,
+        charset: str | None = None,
+        priority: int | None = None,
+        deadline: Deadline | None = None,
     ) -> ApiRequest[Accepted]:
         """Publishes a message. It is durably stored when this returns.
 
@@ -156,6 +165,8 @@ class BrokerApi:
                 body again gets the same answer.
             source: The source of the message.
             charset: The encoding of ``xml``, if it overrides the declaration.
+            priority: From 0 to 9, usually 4: with a higher one it goes before what waits.
+            deadline: When it is of no use any more: a time, or a period from now on such as ``"5 min"``.
 
         Raises:
             MalformedMessage: It is not well-formed XML. The broker keeps it.
@@ -167,17 +178,31 @@ class BrokerApi:
         content_type = "application/xml" + (f"; charset={charset}" if charset else "")
         # With an id, the message may be sent again if the answer is lost.
         message_id = message_id or str(uuid.uuid4())
-        return self._upload("/messages", Accepted.of, content, content_type, id=message_id, source=source)
+        urgency = {"priority": priority, "deadline": _deadline_text(deadline)}
+        return self._upload("/messages", Accepted.of, content, content_type, id=message_id, source=source, **urgency)
 
     def publish_many(
-        self, messages: Iterable[Publication | bytes | str], *, source: str | None = None
+        self,
+        messages: Iterable[Publication | bytes | str],
+        *,
+        source: str | None = None,
+        priority: int | None = None,
+        deadline: Deadline | None = None,
     ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
         """Publishes a batch in one request, and returns the outcome of each message in order."""
         content = "\n".join(json.dumps(_publication(item)) for item in messages).encode()
-        return self._upload("/messages", _outcomes, content, _JSON_LINES, source=source)
+        about = {"source": source, "priority": priority, "deadline": _deadline_text(deadline)}
+        return self._upload("/messages", _outcomes, content, _JSON_LINES, **about)
 
     def publish_items(
-        self, xml: bytes | str, *, message_id: str | None = None, source: str | None = None, charset: str | None = None
+        self,
+        xml: bytes | str,
+        *,
+        message_id: str | None = None,
+        source: str | None = None,
+        charset: str | None = None,
+        priority: int | None = None,
+        deadline: Deadline | None = None,
     ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
         """Publishes a document such as a feed item by item, as the profile of its source says what an item is.
 
@@ -190,7 +215,8 @@ class BrokerApi:
         content, charset = (xml.encode(), "utf-8") if isinstance(xml, str) else (xml, charset)
         content_type = "application/xml" + (f"; charset={charset}" if charset else "")
         message_id = message_id or str(uuid.uuid4())
-        about = {"id": message_id, "source": source, "items": "true"}
+        urgency = {"priority": priority, "deadline": _deadline_text(deadline)}
+        about = {"id": message_id, "source": source, "items": "true", **urgency}
         return self._upload("/messages", _outcomes, content, content_type, **about)
 
     def messages(
@@ -226,6 +252,7 @@ class BrokerApi:
         overflow: Overflow | None = None,
         follow: bool | None = None,
         when: Mapping[str, Any] | None = None,
+        urgency: Mapping[str, Any] | None = None,
         start: Start = "now",
         params: Params | None = None,
         numbers: Numbers | None = None,
@@ -246,6 +273,8 @@ class BrokerApi:
                 default as the profile of their source says.
             when: When it is told, such as ``{"at_least": 3, "within": "10 min", "by": "string(//area)"}`` or
                 ``{"digest": "1 h"}``; by default of each message as it comes.
+            urgency: How urgent its deliveries are, such as ``{"priority": 8, "deadline": "5 min", "overdue": "drop"}``;
+                by default as their messages are.
             start: ``"now"``, or a start in the past: right after a cursor (a number), with the first message of a
                 time, or with the message of an id.
             params: The values of ``$name`` in the query, by name.
@@ -257,7 +286,7 @@ class BrokerApi:
             Conflict: The key is taken, or the subscriber cannot be shared.
         """
         body = {"key": key, **_query_fields(query, namespaces, dialect, params, numbers)}
-        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when)
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when, urgency)
         if start != "now":
             body["from"] = _start_fields(start)
         return replace(self._post("/subscriptions", Subscription.of, body), is_repeatable=False, query=query)
@@ -275,6 +304,7 @@ class BrokerApi:
         overflow: Overflow | None = None,
         follow: bool | None = None,
         when: Mapping[str, Any] | None = None,
+        urgency: Mapping[str, Any] | None = None,
         params: Params | None = None,
         numbers: Numbers | None = None,
         only_if: Subscription | None = None,
@@ -285,7 +315,7 @@ class BrokerApi:
         PreconditionFailed is raised.
         """
         body = _query_fields(query, namespaces, dialect, params, numbers)
-        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when)
+        body |= _delivery_fields(subscriber, webhook, delivery, overflow, follow, when, urgency)
         request = self._post(_subscription_path(key), Subscription.of, body)
         return _if_unchanged(replace(request, method="PUT", query=query), only_if)
 
@@ -702,6 +732,7 @@ class BrokerApi:
         expires: datetime | None = None,
         sources: Iterable[str] | None = None,
         subscribers: Iterable[str] | None = None,
+        certificates: Iterable[str] | None = None,
     ) -> ApiRequest[NewToken]:
         """Creates a token. Its secret is in the answer, and is never shown again.
 
@@ -712,12 +743,14 @@ class BrokerApi:
             expires: When it opens nothing any more, with a time zone.
             sources: The only sources that it may publish as.
             subscribers: The only subscribers whose deliveries it may receive.
+            certificates: The SHA-256 fingerprints of client certificates with one of which its requests have to come.
         """
         body = {"name": name, "scopes": sorted(set(scopes)), **_present(tenant=tenant)}
         body |= _present(
             expires=None if expires is None else expires.isoformat(),
             sources=None if sources is None else sorted(set(sources)),
             subscribers=None if subscribers is None else sorted(set(subscribers)),
+            certificates=None if certificates is None else sorted(set(certificates)),
         )
         return replace(self._post("/tokens", NewToken.of, body), is_repeatable=False)
 
@@ -760,9 +793,23 @@ def _bulk(request: ApiRequest[T], *, is_repeatable: bool = True) -> ApiRequest[T
     return replace(request, is_repeatable=is_repeatable, raw=True, seconds=_BULK_SECONDS)
 
 
+def _deadline_text(deadline: Deadline | None) -> str | None:
+    """Returns a deadline as the broker reads it; a time without an offset would be taken to be in UTC."""
+    if not isinstance(deadline, datetime):
+        return deadline
+    if deadline.tzinfo is None:
+        raise ValueError("deadline: a time needs its offset from UTC")
+    return deadline.isoformat()
+
+
 def _publication(item: Publication | bytes | str) -> dict[str, Any]:
     publication = item if isinstance(item, Publication) else Publication(item)
-    members = _present(id=publication.id or str(uuid.uuid4()), source=publication.source)
+    members = _present(
+        id=publication.id or str(uuid.uuid4()),
+        source=publication.source,
+        priority=publication.priority,
+        deadline=_deadline_text(publication.deadline),
+    )
     if isinstance(publication.xml, str):
         return members | {"xml": publication.xml}
     return members | {"xml_base64": base64.b64encode(publication.xml).decode()}
@@ -802,12 +849,14 @@ def _delivery_fields(
     overflow: Overflow | None,
     follow: bool | None,
     when: Mapping[str, Any] | None,
+    urgency: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     if webhook is not None:
         if delivery is not None:
             raise ValueError("give either webhook or delivery")
         delivery = _present(kind="webhook", url=webhook.url, secret=webhook.secret)
-    return _present(subscriber=subscriber, delivery=delivery, overflow=overflow, follow=follow, when=_as_dict(when))
+    declared = {"when": _as_dict(when), "urgency": _as_dict(urgency)}
+    return _present(subscriber=subscriber, delivery=delivery, overflow=overflow, follow=follow, **declared)
 
 
 def _start_fields(start: Start) -> dict[str, Any]:

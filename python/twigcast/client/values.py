@@ -109,6 +109,10 @@ class Publication:
     """The broker accepts one message per id and source."""
     source: str | None = None
     """Its source; ``None`` for that of the batch."""
+    priority: int | None = None
+    """From 0 to 9; ``None`` for that of the batch."""
+    deadline: datetime | str | None = None
+    """When it is of no use any more, as a time or as a period such as ``"5 min"``; ``None`` for that of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,10 @@ class Message(_Answer):
     received: datetime
     matches: int
     bytes: int
+    priority: int | None
+    """Its priority, from 0 to 9; ``None`` where its publisher said nothing."""
+    deadline: datetime | None
+    """When it is of no use any more; ``None``: never."""
     xml: str | None
     """The message itself; ``None`` in lists without it."""
 
@@ -184,6 +192,9 @@ class Subscription(_Answer):
     their source says."""
     when: Mapping[str, Any] | None
     """When it is told; ``None``: of each message as it comes."""
+    urgency: Mapping[str, Any] | None
+    """How urgent its deliveries are: ``priority``, ``deadline``, and ``overdue``, which says what happens to those that
+    are too late; ``None``: as their messages are."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
@@ -220,12 +231,18 @@ class Delivery(_Answer):
     window: Mapping[str, Any] | None = None
     """Of which messages it tells: ``kind``, ``key``, ``messages`` (their sequence numbers), and of ``changed`` ``old``
     and ``new``; ``None`` where the subscription has no window."""
+    overdue: bool = False
+    """Whether it is too late, by the deadline of its message or its subscription."""
+    priority: int | None = None
+    """The priority of the message, if it has one."""
+    deadline: datetime | None = None
+    """The deadline of the message, if it has one."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Reads it from an answer."""
-        more = {name: answer.get(name) for name in ("xml", "attempt", "receipt", "relation", "window")}
-        return cls._read(answer, **more)
+        left_out = "xml", "attempt", "receipt", "relation", "window", "priority", "deadline"
+        return cls._read(dict.fromkeys(left_out) | {"overdue": False} | dict(answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +486,8 @@ class Token(_Answer):
     """The only sources that it may publish as."""
     subscribers: Sequence[str] | None
     """The only subscribers whose deliveries it may receive."""
+    certificates: Sequence[str] | None
+    """The SHA-256 fingerprints of the client certificates with one of which its requests have to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,6 +503,7 @@ class NewToken(_Answer):
     previous_until: datetime | None
     sources: Sequence[str] | None
     subscribers: Sequence[str] | None
+    certificates: Sequence[str] | None
     token: str = field(repr=False)
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final, Protocol
 
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, SourceError
-from twigcast.reading.unpacking import is_packed, unpacked
+from twigcast.reading.unpacking import is_packed, unpacked, why_unread
 
 
 class ReadableFile(Protocol):
@@ -158,14 +158,17 @@ def _read_open_file(file: Any, bytes_max: int) -> bytes:
 
 def _unpacked(data: bytes, name: str, bytes_max: int) -> bytes:
     """Returns what is in a file that may be compressed."""
-    if not is_packed(data):
-        return data
-    try:
-        plain = unpacked(io.BytesIO(data)).read(bytes_max + 1)
-    except (OSError, ValueError) as error:
-        raise SourceError(name, f"it cannot be read: {error}") from None
-    if len(plain) > bytes_max:
-        raise MessageLimitExceeded("message_bytes_max", bytes_max, "the message is too long once it is decompressed")
+    plain = data
+    if is_packed(data):
+        try:
+            plain = unpacked(io.BytesIO(data)).read(bytes_max + 1)
+        except (OSError, ValueError) as error:
+            raise SourceError(name, f"it cannot be read: {error}") from None
+        if len(plain) > bytes_max:
+            too_long = "the message is too long once it is decompressed"
+            raise MessageLimitExceeded("message_bytes_max", bytes_max, too_long)
+    if (reason := why_unread(plain[:16], name, is_document=True)) is not None:
+        raise SourceError(name, reason)
     return plain
 
 

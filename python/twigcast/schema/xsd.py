@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import selectors
 import struct
-import subprocess
-import sys
 import threading
 import time
 import weakref
 from collections import OrderedDict
-from pathlib import Path
 from typing import Any, Final
 
 from twigcast.errors import MissingExtra
 from twigcast.schema.dtd import SchemaError
+from twigcast.worker_process import WorkerProcess
 
 COMPILE_SECONDS_MAX: Final = 5.0
 """The time that reading a schema may take, the start of its process included."""
@@ -40,8 +36,6 @@ PROCESSES_MAX: Final = 8
 
 LENGTH: Final = struct.Struct(">Q")
 """What is before each request and reply: its length."""
-
-_READ_MAX: Final = 1 << 20
 
 
 class XsdValidator:
@@ -127,61 +121,29 @@ class _XsdProcess:
     """A process that reads a schema first, and then validates documents by it."""
 
     def __init__(self) -> None:
-        folders = [os.fspath(Path(__file__).parents[2]), *filter(None, sys.path)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", "from twigcast.schema.xsd_worker import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(folders), "PATH": os.defpath},
-        )
+        self._process = WorkerProcess("twigcast.schema.xsd_worker")
 
     @property
     def runs(self) -> bool:
         """Returns whether it has not ended."""
-        return self._process.poll() is None
+        return self._process.runs
 
     def ask(self, request: bytes, seconds_max: float) -> dict[str, Any]:
         """Returns the reply to a request; raises _Overrun."""
-        deadline = time.monotonic() + seconds_max
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
-            # It reads all of a request before it does anything, so that this ends.
-            self._process.stdin.write(LENGTH.pack(len(request)) + request)
-            self._process.stdin.flush()
-        except OSError:
+            self._process.write(LENGTH.pack(len(request)) + request)
+            with self._process.reading(seconds_max) as read:
+                (length,) = LENGTH.unpack(read(LENGTH.size))
+                reply: dict[str, Any] = json.loads(read(length))
+                return reply
+        except TimeoutError:
+            raise _Overrun(f"it takes longer than {seconds_max:g} seconds") from None
+        except (OSError, EOFError):
             raise _Overrun("it takes too much memory") from None
-        output = self._process.stdout.fileno()
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-
-            def read(count: int) -> bytes:
-                taken = bytearray()
-                while len(taken) < count:
-                    if not selector.select(max(deadline - time.monotonic(), 0)):
-                        raise _Overrun(f"it takes longer than {seconds_max:g} seconds")
-                    part = os.read(output, min(count - len(taken), _READ_MAX))
-                    if not part:
-                        raise _Overrun("it takes too much memory")
-                    taken += part
-                return bytes(taken)
-
-            (length,) = LENGTH.unpack(read(LENGTH.size))
-            reply: dict[str, Any] = json.loads(read(length))
-            return reply
 
     def end(self) -> None:
         """Ends it."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None and not stream.closed:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue
+        self._process.end()
 
 
 _latest: OrderedDict[_XsdProcess, weakref.ref[XsdValidator]] = OrderedDict()

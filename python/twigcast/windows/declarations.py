@@ -142,7 +142,7 @@ def read_window(when: Mapping[str, object] | Window) -> Window:
         value=_expression(when, "changed"),
         second=_expression(when, "sequence"),
         at=_expression(when, "at"),
-        lateness=_period(when["lateness"], "lateness", least=0.0) if "lateness" in when else 0.0,
+        lateness=read_period(when["lateness"], "lateness", least=0.0) if "lateness" in when else 0.0,
     )
     _check_lateness(window, when)
     return window
@@ -185,13 +185,13 @@ def _seconds(when: Mapping[str, object], kind: WindowKind) -> float:
     if kind in _WITHIN:
         if "within" not in when:
             raise WindowError("within", f"it is missing: {kind} needs a time, such as '10 min'")
-        return _period(when["within"], "within")
+        return read_period(when["within"], "within")
     if kind is WindowKind.CHANGED:
-        return _period(when["keep"], "keep") if "keep" in when else KEEP_SECONDS
-    return _period(when[kind], kind.value)
+        return read_period(when["keep"], "keep") if "keep" in when else KEEP_SECONDS
+    return read_period(when[kind], kind.value)
 
 
-def _period(value: object, word: str, least: float = 0.001) -> float:
+def read_period(value: object, word: str, least: float = 0.001) -> float:
     """Returns a time that is written as ``10 min`` or as a number of seconds."""
     seconds: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):

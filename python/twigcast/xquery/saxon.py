@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import os
 import re
-import sys
 import threading
-import time
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from twigcast.errors import MissingExtra, QuerySyntaxError, UnsupportedQuery
 from twigcast.forking import renew_in_children
 from twigcast.registration import NO_PARAMS, Params
+from twigcast.worker_process import WorkerProcess
 from twigcast.xquery.exchange import Reply, Request, has_prolog, prolog
 from twigcast.xquery.safety import refuse_unsafe
-
-if TYPE_CHECKING:
-    import subprocess
 
 SECONDS_MAX: Final = 10.0
 """The time that one query may take on one message."""
 
 _START_SECONDS_MAX: Final = 60.0
-_READ_MAX: Final = 1 << 20
 
 _NO_NOW: Final = (
     "$now is there in queries that the engine evaluates, and Saxon evaluates this one; leave out what only XQuery has, "
@@ -51,25 +44,18 @@ class Saxon:
         require()
         self._seconds_max = seconds_max
         self._turn = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._inherited: list[subprocess.Popen[bytes]] = []
+        self._process: WorkerProcess | None = None
+        self._inherited: list[WorkerProcess] = []
         atexit.register(self.close)
         renew_in_children(self)
 
     def renew_locks(self) -> None:
         """Leaves Saxon to the process that forked. The child starts a process of its own when it needs one."""
         self._turn = threading.Lock()
-        process, self._process = self._process, None
-        if process is None:
-            return
-        # What is left in the buffers of the pipes must not be written again, nor read here.
-        with Path(os.devnull).open("r+b") as nothing:
-            for stream in (process.stdin, process.stdout):
-                if stream is not None and not stream.closed:
-                    os.dup2(nothing.fileno(), stream.fileno())
-        # It is not a child of this process, which therefore does not wait for it.
-        process.returncode = 0
-        self._inherited.append(process)
+        if self._process is not None:
+            self._process.leave()
+            self._inherited.append(self._process)
+            self._process = None
 
     def check(self, query: str, namespaces: Mapping[str, str], params: Params = NO_PARAMS) -> None:
         """Compiles a query.
@@ -108,11 +94,7 @@ class Saxon:
         request = Request(query, namespaces, message, params, is_condition).frame()
         with self._turn:
             try:
-                process = self._running()
-                assert process.stdin is not None
-                process.stdin.write(request)
-                process.stdin.flush()
-                reply = self._receive(process, self._seconds_max)
+                reply = self._ask(self._running(), request, self._seconds_max)
             except OSError as error:
                 reply = Reply(error=f"Saxon ended: {error.strerror}")
                 self._end()
@@ -123,72 +105,34 @@ class Saxon:
         with self._turn:
             self._end()
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        import subprocess
-
-        if self._process is None or self._process.poll() is not None:
+    def _running(self) -> WorkerProcess:
+        if self._process is None or not self._process.runs:
             self._end()
-            folders = [os.fspath(Path(__file__).parents[2]), *filter(None, sys.path)]
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", "from twigcast.xquery.worker import main; main()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={"PYTHONPATH": os.pathsep.join(folders), "PATH": os.defpath},
-            )
+            self._process = WorkerProcess("twigcast.xquery.worker")
             # Starting Saxon does not count towards the time of the first query.
-            assert self._process.stdin is not None
-            self._process.stdin.write(Request("1", {}, None).frame())
-            self._process.stdin.flush()
-            started = self._receive(self._process, _START_SECONDS_MAX)
+            started = self._ask(self._process, Request("1", {}, None).frame(), _START_SECONDS_MAX)
             if started.error is not None:
                 raise OSError(0, f"it does not start: {started.error}")
         assert self._process is not None
         return self._process
 
-    def _receive(self, process: subprocess.Popen[bytes], seconds_max: float) -> Reply:
-        """Returns the next reply. If it does not come in time, ends the process and returns an error."""
-        import selectors
-
-        assert process.stdout is not None
-        output = process.stdout.fileno()
-        deadline = time.monotonic() + seconds_max
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-
-            def read(count: int) -> bytes:
-                taken = bytearray()
-                while len(taken) < count:
-                    if not selector.select(max(deadline - time.monotonic(), 0)):
-                        raise TimeoutError
-                    part = os.read(output, min(count - len(taken), _READ_MAX))
-                    if not part:
-                        raise EOFError
-                    taken += part
-                return bytes(taken)
-
-            try:
+    def _ask(self, process: WorkerProcess, request: bytes, seconds_max: float) -> Reply:
+        """Returns the reply to a request. If it does not come in time, ends the process and returns an error."""
+        process.write(request)
+        try:
+            with process.reading(seconds_max) as read:
                 return Reply.read(read)
-            except TimeoutError:
-                self._end()
-                return Reply(error=f"it took longer than {seconds_max:g} seconds")
-            except EOFError:
-                self._end()
-                return Reply(error="Saxon ended while it evaluated the query")
+        except TimeoutError:
+            self._end()
+            return Reply(error=f"it took longer than {seconds_max:g} seconds")
+        except EOFError:
+            self._end()
+            return Reply(error="Saxon ended while it evaluated the query")
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None and not stream.closed:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue
+        if process is not None:
+            process.end()
 
 
 class _SharedSaxon:

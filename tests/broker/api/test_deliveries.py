@@ -175,7 +175,7 @@ def test_what_makes_no_sense_is_refused(party: Party, method: str, path: str, mo
     party.problem(method, path, 422, "invalid", **more)
 
 
-def test_acknowledging_what_was_not_handed_out_is_refused(party: Party) -> None:
+def test_n12_acknowledging_what_was_not_handed_out_is_refused(party: Party) -> None:
     party.subscribe("k", "/a")
     party.subscribe("other", "/a")
     for _ in range(2):

@@ -149,3 +149,15 @@ def test_every_alert_is_about_a_metric_that_the_page_on_running_explains(reposit
     for name in ("consumer_oldest_seconds_max", "consumer_pending_max", "commits_failed_total"):
         assert name in page
         assert any(name in expression for expression in expressions(repository))
+
+
+def test_the_picture_of_the_dashboard_shows_its_panels_and_series(repository: Path) -> None:
+    picture = (repository / "docs" / "pictures" / "dashboard.svg").read_text(encoding="utf-8")
+    shown = re.findall(r"<text [^>]*>([^<]*)</text>", picture)
+    panels = dashboard(repository)["panels"]
+    assert isinstance(panels, list)
+    for panel in panels:
+        assert panel["title"] in shown, "run docs/pictures/dashboard.py"
+        for target in panel["targets"]:
+            legend = re.sub(r"\\{\\{tenant\\}\\}", "default", re.escape(target["legendFormat"]))
+            assert any(re.fullmatch(legend, text) for text in shown), f"{panel['title']}: {target['legendFormat']}"

@@ -221,6 +221,11 @@ def test_logs_as_text_and_as_json() -> None:
         (b"[]", "a JSON object is due here"),
         (b"{bad", "this is no JSON: "),
         (b'{"key": "..", "query": "/a"}', "key: '..' cannot be written in the path of a URL"),
+        (b'{"key": "k", "query": "/a", "querry": 1}', "querry: there is no such member; there are delivery, dialect, "),
+        (
+            b'{"key": "k", "query": "/a", "delivery": {"kind": "webhook", "url": "https://x.example/", "uri": 1}}',
+            "uri: there is no such member",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_body_is_told_in_plain_words(party: Party, body: bytes, said: str) -> None:

@@ -55,6 +55,20 @@ def test_publishing_many(user: Shell) -> None:
     assert {row["source"] for row in pulled} == {"weather"}
 
 
+def test_what_is_urgent_goes_first(user: Shell) -> None:
+    declared = "--priority", "2", "--deadline", "1 h", "--overdue", "drop"
+    user.out("subscribe", "desk", "//alert", "--shared", "--order", "urgency", *declared)
+    (exported,) = rows(user.out("subscriptions", "export"))
+    assert exported["urgency"] == {"priority": 2, "deadline": "1 h", "overdue": "drop"}
+    assert exported["delivery"]["order"] == "urgency"
+    user.out("publish", "-", stdin=FLOOD)
+    user.out("publish", "--priority", "9", "--deadline", "5 min", "--documents", "-", stdin=FIRE * 2)
+    got = rows(user.out("pull", "desk", "--json"))
+    assert [(row["xml"], row["priority"]) for row in got] == [(FIRE, 9), (FIRE, 9), (FLOOD, None)]
+    assert "--shared" in user.run("subscribe", "bad", "//alert", "--order", "urgency", status=2).stderr
+    assert "deadline" in user.run("publish", "--deadline", "soon", "-", stdin=FLOOD, status=2).stderr
+
+
 def test_documents_on_standard_input_and_a_rejected_one(user: Shell) -> None:
     user.out("subscribe", "all", "//alert")
     done = user.run("publish", "--documents", "-", status=3, stdin=f"{FLOOD}\n{FIRE}\n<alert>")
@@ -377,6 +391,24 @@ def test_errors_say_what_to_do(anybody: Shell, operator: Shell) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_consumers_are_looked_after(user: Shell) -> None:
+    user.out("subscribe", "a", "//alert")
+    user.out("subscribe", "b", "//none")
+    user.out("publish", "--documents", "-", stdin=FLOOD * 3)
+    table = user.out("consumers", "list")
+    assert re.search(r"^a +pull +3 +[0-9]+ s +0 +0 +- +0 +-$", table, re.MULTILINE), table
+    assert re.search(r"^b +pull +0 +- +0", table, re.MULTILINE), table
+    assert user.out("consumers", "skip", "a", "--count", "2") == "a: 2 skipped\n"
+    assert user.out("consumers", "redrive", "a") == "a: 2 redriven\n"
+    assert user.out("consumers", "skip", "a", "--drop") == "a: 1 skipped\n"
+    assert user.out("consumers", "purge", "a") == "a: 2 purged\n"
+    rows = [json.loads(line) for line in user.out("consumers", "list", "--json").splitlines()]
+    assert [(row["subscriber"], row["pending"]) for row in rows] == [("a", 0), ("b", 0)]
+    # This list is a few seconds old.
+    user.out("consumers", "list", "--behind", "--json")
+    assert "there is no subscriber 'c'" in user.complaint("consumers", "purge", "c")
 
 
 def test_a_certificate_that_is_not_trusted(operator: Shell, operator_broker: BrokerProcess) -> None:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from tests.broker.console.chromium import DESKTOP, PHONE, Watched, chromium
 from tests.broker.console.running import BrokerWithConsole
 from twigcast.broker.lookup_tables import LookupSettings, read_table, stored_form
-from twigcast.broker.model import Source, SubscriptionState
+from twigcast.broker.model import Scope, Source, SubscriptionState
 from twigcast.broker.sources.reports import PollReport, Refusal
 
 ALERT = "<alert><area>harbour</area><severity>high</severity></alert>"
@@ -281,6 +281,18 @@ def _long_things(broker: BrokerWithConsole) -> dict[str, int]:
         source = broker.do(broker.broker.change(lambda transaction: transaction.put_source(feed)))
         report = PollReport(1.0, took=3, refused=[Refusal(LONG, LONG, 1, 2)], refused_count=30, warnings=[LONG])
         report.skipped[LONG] = 7
+        names = frozenset({LONG})
+        broker.do(
+            broker.broker.change(
+                lambda transaction: transaction.add_token(
+                    *(1, LONG, frozenset(Scope), b"a digest"),
+                    at=1.0,
+                    sources=names,
+                    subscribers=names,
+                    certificates=frozenset({"a1" * 32, "b2" * 32}),
+                )
+            )
+        )
         state = {"last_poll": 1.0, "last_error": LONG, "warnings": [LONG], "reports": [report.as_dict()]}
         broker.do(broker.broker.change(lambda transaction: transaction.set_source_state(source.id, state)))
     rejected = [one.id for one in broker.store.rejected(1, limit=2)]

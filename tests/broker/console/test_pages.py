@@ -12,6 +12,7 @@ import pytest
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import Person
 from twigcast.broker.model import NewSubscription, SubscriptionState
+from twigcast.broker.urgency import OverduePolicy, Urgency
 from twigcast.windows.declarations import read_window
 
 ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
@@ -209,6 +210,27 @@ def test_what_cannot_be_subscribed_is_told(party: Party, fields: dict[str, str],
     assert page.status == 422
     (note,) = page.all("//*[@role='alert']")
     assert told in note.text_content()
+
+
+def test_the_urgency_of_a_subscription_is_declared_shown_and_changed(party: Party) -> None:
+    person, store = party.person, party.broker.store
+    form = person.get("/console/subscriptions/new").form("/console/subscriptions/new")
+    fields = {"key": "desk", "query": "//alert", "queue": "shared", "order": "urgency", "priority": "8"}
+    page = person.submit(form, {**fields, "deadline": "soon"})
+    assert page.status == 422
+    assert "deadline" in page.words
+    page = person.submit(page.form("/console/subscriptions/new"), deadline="5 min", overdue="drop")
+    assert all(text in page.words for text in ("5 min after a message was received", "it is dropped", "most urgent"))
+    stored = store.subscription(party.tenant_id, "desk")
+    assert stored is not None
+    assert stored.urgency == Urgency(8, 300.0, OverduePolicy.DROP)
+    assert stored.delivery.is_by_urgency
+    edit = person.get("/console/subscriptions/edit?key=desk").form("/console/subscriptions/edit")
+    assert (edit.fields["priority"], edit.fields["deadline"], edit.fields["overdue"]) == ("8", "5 min", "drop")
+    person.submit(edit, priority="", deadline="", overdue="mark", order="publication")
+    stored = store.subscription(party.tenant_id, "desk")
+    assert stored is not None
+    assert (stored.urgency, stored.delivery.is_by_urgency) == (None, False)
 
 
 def test_replay_delivers_the_past(party: Party) -> None:

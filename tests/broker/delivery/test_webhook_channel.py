@@ -301,7 +301,7 @@ async def test_the_time_of_the_first_attempt_counts_over_restarts(open_broker: O
             await until(lambda: len(letters(broker)) == 1)
 
 
-async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: Broker) -> None:
+async def test_n14_410_suspends_and_resuming_goes_on_where_it_was(broker: Broker) -> None:
     async with Receiver(answers(200, 410)) as receiver, running(broker):
         subscription = await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>")

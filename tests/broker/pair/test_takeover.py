@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ TAKEN_OVER_SECONDS = 20.0
 """The time in which the other broker has to answer: ten seconds, and twice that on a machine that runs other tests."""
 
 START_SECONDS = 60.0
+
+KILLS = max(3, int(os.environ.get("TWIGCAST_TEST_KILLS", "3")))
 
 
 @pytest.fixture
@@ -115,7 +118,7 @@ def test_a_killed_broker_is_replaced_in_time_and_nothing_is_lost(pair: tuple[Mem
     active_first(pair)
     traffic = Traffic(pair)
     times = []
-    for _ in range(3):
+    for _ in range(KILLS):
         active, standby = active_first(pair)
         wait_until(traffic.more, 30, *pair)
         active.kill()

@@ -17,7 +17,8 @@ use crate::limits::Limits;
 use crate::scan::bytes::skip_spaces;
 use crate::scan::characters::LegalText;
 use crate::scan::dtd::Declarations;
-use crate::scan::dtd::expand::{OtherDeclarations, expand_element, read_prolog};
+use crate::scan::dtd::elements::ElementExpander;
+use crate::scan::dtd::expand::{OtherDeclarations, read_prolog};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::position::Locator;
 use crate::scan::{ScanOptions, Scanner, characters, references};
@@ -61,6 +62,14 @@ pub struct CutOptions {
     pub uses_sets: bool,
     /// `message_bytes_max` applies to each record, and to the bytes between two.
     pub limits: Limits,
+}
+
+impl CutOptions {
+    /// Returns the declarations that do not stand in the documents.
+    fn other(&self) -> OtherDeclarations<'_> {
+        let Self { external, sets, uses_sets, .. } = self;
+        OtherDeclarations { external: external.as_deref(), sets: sets.as_deref(), uses_sets: *uses_sets }
+    }
 }
 
 /// Records, one after the other.
@@ -225,6 +234,17 @@ enum Offer {
     Declined,
 }
 
+/// Where the message stands that an element is as a record.
+#[derive(Clone, Copy, Debug)]
+enum RecordForm {
+    /// In the document.
+    Unchanged,
+    /// In the expander.
+    Expanded,
+    /// In the memory of the cutter; so many characters were added before its attributes.
+    Written(u32),
+}
+
 #[derive(Debug)]
 struct OpenRecord {
     start: usize,
@@ -292,7 +312,7 @@ pub struct Cutter {
     record: Option<OpenRecord>,
     /// Depth and start of open elements that may have to be copied into records.
     copied: Vec<(usize, usize)>,
-    own: Declarations,
+    declared: ElementExpander,
     /// The name of the root of the last document.
     root: Vec<u8>,
     /// The names of the roots of several documents.
@@ -343,7 +363,7 @@ impl Cutter {
             open: OpenNames::default(),
             record: None,
             copied: Vec::new(),
-            own: Declarations::default(),
+            declared: ElementExpander::default(),
             root: Vec::new(),
             roots: Vec::new(),
             has_documents: false,
@@ -638,7 +658,7 @@ impl Cutter {
             }
             answer => answer.map_err(|fault| fault.behind(self.at))?,
         };
-        self.own = own;
+        self.declared = ElementExpander::new(own);
         self.entities.clear();
         self.is_begun = true;
         self.is_text_rejected = false;
@@ -801,20 +821,29 @@ impl Cutter {
         let Some(end) = end else {
             return if !last && self.buffer.len() - start <= bytes_max { Offer::Waits } else { Offer::Declined };
         };
-        let element = &self.buffer[start..end];
-        if element.len() > bytes_max || self.is_expanded(element) {
+        if end - start > bytes_max {
             return Offer::Declined;
         }
-        if offers && self.offer(start..end, sink) {
+        let element = start..end;
+        let is_sure = |this: &Self| {
+            let content = &this.buffer[tag_end..end.max(tag_end)];
+            let content = &content[..memchr::memrchr(b'<', content).unwrap_or(0)];
+            end - start <= bytes_sure && this.ending.is_sure(content)
+        };
+        if !offers && !is_sure(self) {
+            return Offer::Declined;
+        }
+        let form = if self.skim.is_some() { Ok(RecordForm::Unchanged) } else { self.message_of(element.clone(), &[]) };
+        let is_accepted = offers
+            && form.as_ref().is_ok_and(|&form| {
+                let xml = self.message(form, element.clone());
+                xml.len() <= self.options.limits.message_bytes_max && sink.offer(xml)
+            });
+        if is_accepted {
             self.offers = (self.offers + 1).min(OFFERS_MAX);
         } else {
             self.offers -= u32::from(offers);
-            let content = &self.buffer[tag_end..end.max(tag_end)];
-            let content = &content[..memchr::memrchr(b'<', content).unwrap_or(0)];
-            if end - start > bytes_sure || !self.ending.is_sure(content) || self.declares_ids() {
-                return Offer::Declined;
-            }
-            if !self.take_whole(start..end, sink) {
+            if (offers && !is_sure(self)) || !self.take_whole(element, form, sink) {
                 return Offer::Declined;
             }
         }
@@ -844,32 +873,19 @@ impl Cutter {
         (is_record && depth <= self.options.limits.depth_max).then_some((name, depth))
     }
 
-    /// Offers an element, with what holds for it.
-    fn offer(&mut self, element: Range<usize>, sink: &mut dyn RecordSink) -> bool {
-        let element = &self.buffer[element];
-        if self.scope.is_empty() {
-            return sink.offer(element);
-        }
-        self.written.clear();
-        in_scope(&mut self.scope, element, &[], &mut self.written);
-        self.written.len() <= self.options.limits.message_bytes_max && sink.offer(&self.written)
-    }
-
     /// Gives an element to the sink as a record; or not, if it is too large with what holds for it.
-    fn take_whole(&mut self, element: Range<usize>, sink: &mut dyn RecordSink) -> bool {
-        let offset = self.passed + element.start as u64;
-        if self.skim.is_none() && !self.scope.is_empty() {
-            self.written.clear();
-            let added = in_scope(&mut self.scope, &self.buffer[element.clone()], &[], &mut self.written);
-            if self.written.len() > self.options.limits.message_bytes_max {
-                return false;
-            }
-            let place = self.advance(element.start);
-            let id = self.options.id.as_ref().and_then(|path| path.find(&self.written, &self.options.limits));
-            let place = RecordLocation { added, length: element.len() as u64, ..RecordLocation::at(place, offset) };
-            sink.take(&self.written, id, place);
-            return true;
+    fn take_whole(
+        &mut self,
+        element: Range<usize>,
+        form: Result<RecordForm, MessageError>,
+        sink: &mut dyn RecordSink,
+    ) -> bool {
+        let is_too_large =
+            |&form: &RecordForm| self.message(form, element.clone()).len() > self.options.limits.message_bytes_max;
+        if form.as_ref().is_ok_and(is_too_large) {
+            return false;
         }
+        let offset = self.passed + element.start as u64;
         let place = self.advance(element.start);
         if let Some(skim) = &mut self.skim {
             if skim.is_due(offset) {
@@ -878,10 +894,28 @@ impl Cutter {
             skim.count();
             return true;
         }
-        let xml = &self.buffer[element.clone()];
-        let id = self.options.id.as_ref().and_then(|path| path.find(xml, &self.options.limits));
-        sink.take(xml, id, RecordLocation { length: element.len() as u64, ..RecordLocation::at(place, offset) });
+        let place = RecordLocation { length: element.len() as u64, ..RecordLocation::at(place, offset) };
+        self.hand_over(element, form, place, sink);
         true
+    }
+
+    /// Gives a record to the sink, or its beginning and the reason why it cannot be used.
+    fn hand_over(
+        &self,
+        element: Range<usize>,
+        form: Result<RecordForm, MessageError>,
+        place: RecordLocation,
+        sink: &mut dyn RecordSink,
+    ) {
+        match form {
+            Ok(form) => {
+                let xml = self.message(form, element);
+                let id = self.options.id.as_ref().and_then(|path| path.find(xml, &self.options.limits));
+                let added = if let RecordForm::Written(added) = form { added } else { 0 };
+                sink.take(xml, id, RecordLocation { added, ..place });
+            }
+            Err(error) => sink.reject(head_of(&self.buffer[element]), place.in_document(error), place),
+        }
     }
 
     /// Reads the tag at `start`, inside of a record, if it is what most of them are: a start tag without attributes, or the
@@ -1077,62 +1111,50 @@ impl Cutter {
             sink.reject(&head, too_large(), place);
             return;
         }
-        let element = &self.buffer[record.start..end];
-        let expanded;
-        let element = if self.is_expanded(element) {
-            match expand_element(element, &self.own, self.other(), &self.options.limits) {
-                Ok(xml) => expanded = xml,
-                Err(error) => {
-                    let error = place.in_document(error);
-                    sink.reject(head_of(element), error, place);
-                    return;
-                }
+        let element = record.start..end;
+        let form = self.message_of(element.clone(), &record.children);
+        match form {
+            Ok(form) if self.message(form, element.clone()).len() > limit => {
+                sink.reject(head_of(self.message(form, element)), too_large(), place);
             }
-            &expanded
-        } else {
-            element
-        };
+            form => self.hand_over(element, form, place, sink),
+        }
+    }
+
+    /// Finds out what an element of the buffer is as a message: expanded, and with what it inherits from its context, but for
+    /// the elements that `children` names.
+    fn message_of(&mut self, element: Range<usize>, children: &[Box<[u8]>]) -> Result<RecordForm, MessageError> {
+        let mut element = &self.buffer[element];
+        let other = self.options.other();
+        let is_expanded = self.declared.may_change(element, other);
         self.written.clear();
-        if self.declares_ids() {
-            let external = self.options.external.as_deref();
-            self.own.write_ids_of(element, external, &mut self.written);
+        if is_expanded {
+            self.declared.expand(element, other, &self.options.limits)?;
+            element = self.declared.expanded();
+            self.declared.write_ids(other, &mut self.written);
         }
-        let (xml, added) = if self.scope.is_empty() && self.written.is_empty() {
-            (element, 0)
-        } else {
-            let added = in_scope(&mut self.scope, element, &record.children, &mut self.written);
-            (&*self.written, added)
-        };
-        if xml.len() > limit {
-            sink.reject(head_of(xml), too_large(), place);
-            return;
+        if self.scope.is_empty() && self.written.is_empty() {
+            return Ok(if is_expanded { RecordForm::Expanded } else { RecordForm::Unchanged });
         }
-        let id = self.options.id.as_ref().and_then(|path| path.find(xml, &self.options.limits));
-        sink.take(xml, id, RecordLocation { added, ..place });
+        Ok(RecordForm::Written(in_scope(&mut self.scope, element, children, &mut self.written)))
     }
 
-    fn declares_ids(&self) -> bool {
-        self.own.declares_ids() || self.options.external.as_ref().is_some_and(|dtd| dtd.declares_ids())
-    }
-
-    fn other(&self) -> OtherDeclarations<'_> {
-        let CutOptions { external, sets, uses_sets, .. } = &self.options;
-        OtherDeclarations { external: external.as_deref(), sets: sets.as_deref(), uses_sets: *uses_sets }
-    }
-
-    /// Returns whether what is declared may change a part of the document.
-    fn is_expanded(&self, part: &[u8]) -> bool {
-        let external = self.options.external.as_ref();
-        let adds = self.own.changes_elements() || external.is_some_and(|dtd| dtd.changes_elements());
-        let declares = self.own.has_entities() || self.options.external.is_some() || self.options.uses_sets;
-        adds || (declares && memchr::memchr(b'&', part).is_some())
+    /// Returns the message that an element is, of which this is the last one that was found out about.
+    fn message(&self, form: RecordForm, element: Range<usize>) -> &[u8] {
+        match form {
+            RecordForm::Unchanged => &self.buffer[element],
+            RecordForm::Expanded => self.declared.expanded(),
+            RecordForm::Written(_) => &self.written,
+        }
     }
 
     /// Checks a start tag between records, and returns it with what is declared for it.
     fn checked(&mut self, tag: &[u8]) -> Result<Vec<u8>, MessageError> {
         let mut tag = tag.to_vec();
-        if self.is_expanded(&tag) {
-            tag = expand_element(&tag, &self.own, self.other(), &self.options.limits)?;
+        let other = self.options.other();
+        if self.declared.may_change(&tag, other) {
+            self.declared.expand(&tag, other, &self.options.limits)?;
+            tag = self.declared.expanded().to_vec();
         }
         let Some(TagParts { name_end, added, .. }) = self.scope.parts(&tag) else {
             // The scanner says what is wrong with it.
@@ -1207,7 +1229,7 @@ impl Cutter {
 
     /// Checks a reference in text between records, and returns where it ends.
     fn check_reference(&mut self, checked: LegalText<'_>, at: usize) -> ScanResult<usize> {
-        let declares = self.own.has_entities() || self.options.external.is_some() || self.options.uses_sets;
+        let declares = self.declared.may_change(b"&", self.options.other());
         let undeclared = |at, reason| if declares { None } else { Some(Fault::malformed(at, reason)) };
         let end = references::check(checked, at, undeclared)?;
         let reference = &checked.text.as_bytes()[at..end];
@@ -1215,7 +1237,7 @@ impl Cutter {
             return Ok(end);
         }
         if !self.entities.contains_key(reference) {
-            let expanded = expand_element(reference, &self.own, self.other(), &self.options.limits).map(|_| ());
+            let expanded = self.declared.expand(reference, self.options.other(), &self.options.limits);
             if self.entities.len() >= ENTITIES_MAX {
                 self.entities.clear();
             }

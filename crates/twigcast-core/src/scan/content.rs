@@ -106,10 +106,11 @@ impl ScanPass<'_> {
                 return Err(Fault::malformed(at, "a DOCTYPE may not stand after the root element"));
             } else if rest.starts_with(b"<!") {
                 self.comment(at)?
-            } else if rest.starts_with(b"<?") {
+            } else if rest.starts_with(b"<?") && !rest.starts_with(b"<?xml ") {
                 self.processing_instruction(at)?
             } else {
                 let what = match rest[0] {
+                    b'<' if rest[1..].starts_with(b"?") => "the XML declaration of another document".into(),
                     b'<' => "a second root element or end tag".into(),
                     _ => describe_input(self.source, at),
                 };

@@ -58,9 +58,23 @@ pub fn no_text(bytes: &[u8; LANES]) -> u32 {
     marks(equal(lanes, b'<') | equal(lanes, b'&') | equal(lanes, b']'))
 }
 
-/// Returns the bytes at which markup begins: `<` and `&`.
+/// Returns the bytes at which markup begins, but for end tags. `next`: for each byte, the one behind it.
 #[inline(always)]
-pub fn markup(bytes: &[u8; LANES]) -> u32 {
-    let lanes = load(bytes);
-    marks(equal(lanes, b'<') | equal(lanes, b'&'))
+pub fn markup(bytes: &[u8; LANES], next: &[u8; LANES]) -> u32 {
+    let (lanes, next) = (load(bytes), load(next));
+    marks(equal(lanes, b'<') & !equal(next, b'/') | equal(lanes, b'&'))
+}
+
+/// Returns the same bytes, but of start tags only those whose name begins with a byte.
+#[inline(always)]
+pub fn markup_of(bytes: &[u8; LANES], next: &[u8; LANES], first: u8) -> u32 {
+    let (lanes, next) = (load(bytes), load(next));
+    let wanted = equal(next, first) | equal(next, b'!') | equal(next, b'?');
+    marks(equal(lanes, b'<') & wanted | equal(lanes, b'&'))
+}
+
+/// Returns the bytes that are a given one.
+#[inline(always)]
+pub fn each(bytes: &[u8; LANES], byte: u8) -> u32 {
+    marks(equal(load(bytes), byte))
 }

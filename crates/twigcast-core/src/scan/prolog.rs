@@ -28,9 +28,16 @@ pub struct EncodingHint {
 /// Reads byte-order mark and XML declaration. A message that is not UTF-8 has to be decoded first.
 pub fn opening(source: &[u8]) -> ScanResult<EncodingHint> {
     let utf16 = |reason: &str| Err(Fault::conversion(0, format!("the message {reason}, so it is not UTF-8")));
+    let packed = |how: &str| Err(Fault::malformed(0, format!("the message is {how}: unpack it first")));
     match source {
         [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] => return utf16("starts with the byte-order mark of UTF-16"),
         [0, _, ..] | [_, 0, ..] => return utf16("starts as UTF-16 does"),
+        // No XML in UTF-8 begins like these.
+        [0x1F, 0x8B, ..] => return packed("compressed with gzip"),
+        [b'B', b'Z', b'h', ..] => return packed("compressed with bzip2"),
+        [0xFD, b'7', b'z', b'X', b'Z', ..] => return packed("compressed with xz"),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => return packed("compressed with zstd"),
+        [b'P', b'K', 3, 4, ..] => return packed("in a zip archive"),
         _ => {}
     }
     let start = if source.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };

@@ -78,6 +78,14 @@ impl PackedName {
         hash as usize
     }
 
+    /// Returns whether the name of this key, which has all of its bytes and so many, stands in `source` at an offset. It may
+    /// go on. False as well where the source ends soon.
+    #[inline(always)]
+    pub fn begins_at(self, source: &[u8], at: usize, length: usize) -> bool {
+        let bytes = source.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.is_some_and(|bytes| Self::of_start(bytes, length) == self)
+    }
+
     /// Returns whether the name of this key, which is `name`, stands in `source` at an offset.
     #[inline(always)]
     pub fn stands_at(self, source: &[u8], at: usize, name: &[u8]) -> bool {
@@ -245,6 +253,10 @@ mod tests {
                 let expected = source[2..].starts_with(name.as_str());
                 let key = PackedName::of(name.as_bytes());
                 assert_eq!(key.stands_at(source.as_bytes(), 2, name.as_bytes()), expected, "{name} in {source}");
+                if !key.is_cut() {
+                    let expected = expected && source.len() >= 2 + KEY;
+                    assert_eq!(key.begins_at(source.as_bytes(), 2, name.len()), expected, "{name} in {source}");
+                }
             }
             assert!(!PackedName::of(b"a").stands_at(source.as_bytes(), source.len() + 1, b"a"));
         }

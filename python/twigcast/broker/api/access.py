@@ -47,6 +47,11 @@ class Principal:
         """The id of its tenant."""
         return self.tenant.id
 
+    def require_certificate(self, certificate: str | None) -> None:
+        """Raises Unauthorized if its token is bound to other certificates than the one that the client has shown."""
+        if self.token.certificates is not None and certificate not in self.token.certificates:
+            raise Unauthorized("the token is bound to a client certificate, and the request came without it")
+
     def require(self, scope: Scope) -> None:
         """Raises Forbidden unless it has a scope, for all sources and subscribers; an administrator has all."""
         self.require_some(scope)
@@ -156,21 +161,29 @@ class Authenticator:
     def _token_ids(self) -> set[int]:
         return {token.id for tenant in self._store.tenants() for token in self._store.tokens(tenant.id)}
 
-    async def admit(self, authorization: str | None) -> Principal:
-        """Returns the sender with this ``Authorization`` header; raises Unauthorized without a known token."""
+    async def admit(self, authorization: str | None, certificate: str | None) -> Principal:
+        """Returns the sender with this ``Authorization`` header; raises Unauthorized without a known token.
+
+        ``certificate``: the fingerprint of what the client has shown to a proxy, which some tokens need.
+        """
         if not authorization:
             raise Unauthorized("a token is needed: Authorization: Bearer tc_...")
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise Unauthorized("the Authorization header must be: Bearer tc_...")
-        return await self.admit_token(secret.strip())
+        return await self.admit_token(secret.strip(), certificate)
 
-    async def admit_token(self, secret: str) -> Principal:
+    async def admit_token(self, secret: str, certificate: str | None) -> Principal:
         """Returns the owner of this token; raises Unauthorized if it is unknown."""
-        return await self.admit_digest(digest(secret))
+        return await self.admit_digest(digest(secret), certificate)
 
-    async def admit_digest(self, mark: bytes) -> Principal:
+    async def admit_digest(self, mark: bytes, certificate: str | None) -> Principal:
         """Returns the owner of the token with this digest; raises Unauthorized if it is unknown or was deleted."""
+        result = await self._owner(mark)
+        result.require_certificate(certificate)
+        return result
+
+    async def _owner(self, mark: bytes) -> Principal:
         existing = self._remembered.get(mark)
         if existing and existing[1] > time.monotonic():
             return existing[0]
@@ -219,11 +232,12 @@ class Authenticator:
         self._tickets[name] = (principal, subscriber, now + TICKET_SECONDS)
         return name
 
-    def admit_ticket(self, ticket: str, subscriber: str) -> Principal:
+    def admit_ticket(self, ticket: str, subscriber: str, certificate: str | None) -> Principal:
         """Returns the owner of this ticket; raises Unauthorized if it is unknown, expired, or another subscriber's."""
         entry = self._tickets.get(ticket)
         if entry is None or entry[2] <= time.monotonic() or entry[1] != subscriber:
             raise Unauthorized("the ticket is unknown or has expired; request a new one")
+        entry[0].require_certificate(certificate)
         return entry[0]
 
 

@@ -71,6 +71,7 @@ async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTo
             expires=None if body.expires is None else body.expires.timestamp(),
             sources=_names(body.sources),
             subscribers=_names(body.subscribers),
+            certificates=_names(body.certificates),
         )
     )
     return NewTokenOut(**TokenOut.of(token).model_dump(), token=secret)

@@ -19,7 +19,7 @@ from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.guard import check_members
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
-from twigcast.broker.api.subscriptions import new_subscription, window_of
+from twigcast.broker.api.subscriptions import new_subscription, urgency_of, window_of
 from twigcast.broker.api.subscriptions import replace as replace_one
 from twigcast.broker.config import first_mistake
 from twigcast.broker.delivery.channel import shown_settings
@@ -151,6 +151,7 @@ class _Import:
                 or body.overflow is not existing.overflow
                 or body.follow is not existing.follow
                 or window_of(body.when) != existing.window
+                or urgency_of(body.urgency) != existing.urgency
             ):
                 singly.append((number, body, existing))
             elif (body.query, body.namespaces, body.dialect, body.params) == (
@@ -261,4 +262,6 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
         results["follow"] = subscription.follow
     if subscription.window is not None:
         results["when"] = subscription.window.as_mapping()
+    if subscription.urgency is not None:
+        results["urgency"] = subscription.urgency.as_mapping()
     return results

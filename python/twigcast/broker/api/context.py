@@ -21,6 +21,7 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.model import AttemptState, Scope
+from twigcast.broker.proxies import CERTIFICATE
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ def context_of(connection: HTTPConnection) -> ApiContext:
     return result
 
 
+def certificate_of(connection: HTTPConnection) -> str | None:
+    """Returns the fingerprint of the certificate that the client has shown to a trusted proxy, if it has shown one."""
+    result: str | None = connection.scope.get(CERTIFICATE)
+    return result
+
+
 Shared = Annotated[ApiContext, Depends(context_of)]
 """Parameter type: the context."""
 
@@ -83,7 +90,7 @@ def _requires(scope: Scope | None, *, narrowed: bool = False) -> Callable[..., A
     async def admit(
         request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
-        principal = await shared.authenticator.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"), certificate_of(request))
         if narrowed:
             if scope is not None:
                 principal.require_some(scope)

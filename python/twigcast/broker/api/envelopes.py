@@ -14,6 +14,7 @@ window say in ``window`` of which messages they tell.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -61,6 +62,8 @@ class Envelopes:
             head += b'"attempt":%d,"receipt":"%d-%d-%d",' % (delivery.attempt, seq, subscription, delivery.attempt)
         if delivery.window_note is not None:
             head += b'"window":%b,' % delivery.window_note.encode()
+        if delivery.due is not None and delivery.is_overdue(time.time()):
+            head += b'"overdue":true,'
         if delivery.payload is not None:
             return b'%b%b,"xml":%b}' % (head, _about(delivery.message), _text(delivery.payload))
         if not bodies:
@@ -77,7 +80,8 @@ class Envelopes:
         return events[0] if len(events) == 1 else b"".join(events)
 
     def _event(self, delivery: QueuedDelivery, *, bodies: bool) -> bytes:
-        if delivery.payload is not None or not bodies or delivery.attempt or delivery.window_note is not None:
+        has_more = delivery.attempt or delivery.window_note is not None or delivery.due is not None
+        if delivery.payload is not None or not bodies or has_more:
             return b"id: %d-%d\nevent: delivery\ndata: %b\n\n" % (*delivery.id, self.json(delivery, bodies=bodies))
         # The same as `json`, copying the message once: most events by far are made here.
         seq, subscription = delivery.id
@@ -110,15 +114,17 @@ class Envelopes:
 
 def _about(message: StoredMessage) -> bytes:
     """Returns the members that describe the message, without braces."""
-    return orjson.dumps(
-        {
-            "seq": message.seq,
-            "message": message.message_id,
-            "source": message.source,
-            "received": datetime.fromtimestamp(message.received, UTC),
-        },
-        option=orjson.OPT_UTC_Z,
-    )[1:-1]
+    about: dict[str, object] = {
+        "seq": message.seq,
+        "message": message.message_id,
+        "source": message.source,
+        "received": datetime.fromtimestamp(message.received, UTC),
+    }
+    if message.priority is not None:
+        about["priority"] = message.priority
+    if message.deadline is not None:
+        about["deadline"] = datetime.fromtimestamp(message.deadline, UTC)
+    return orjson.dumps(about, option=orjson.OPT_UTC_Z)[1:-1]
 
 
 def _text(xml: bytes) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus, unquote_to_bytes
 from starlette.requests import Request
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import context_of
+from twigcast.broker.api.context import certificate_of, context_of
 from twigcast.broker.api.problems import Problem
 from twigcast.broker.door import TARGET
 from twigcast.broker.errors import Invalid, Unauthorized
@@ -137,8 +137,11 @@ async def may_use_reserve(request: Request) -> bool:
         return True
     authorization = request.headers.get("authorization")
     try:
-        admitting = context.authenticator.admit(authorization) if authorization else context.signed_in(request)
-        principal: Principal | None = await admitting
+        principal: Principal | None
+        if authorization:
+            principal = await context.authenticator.admit(authorization, certificate_of(request))
+        else:
+            principal = await context.signed_in(request)
     except Unauthorized:
         return False
     return principal is not None and principal.is_operator and Scope.ADMIN in principal.token.scopes

@@ -6,8 +6,10 @@ import asyncio
 import base64
 import binascii
 import io
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from string import digits
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
@@ -28,6 +30,7 @@ from twigcast.broker.api.context import (
     QueryName,
     Shared,
     Subscriber,
+    certificate_of,
     check_name,
     context_of,
 )
@@ -50,6 +53,7 @@ from twigcast.broker.errors import IdReused, Invalid, TooLarge, UnknownObject
 from twigcast.broker.hub.evaluation import profile_reader
 from twigcast.broker.model import Accepted, PublishOutcome, RejectedRecord, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
+from twigcast.broker.urgency import PRIORITY_MAX, deadline_of
 from twigcast.errors import RejectedMessage, TwigcastError
 from twigcast.reading.conversion import recoded
 from twigcast.reading.options import ReadOptions
@@ -101,8 +105,8 @@ async def publish(request: Request) -> Response:
     body was published under this id: then nothing is stored.
 
     A batch is sent as `Content-Type: application/x-ndjson`: one JSON object a line, with `xml` (text) or `xml_base64`
-    (bytes in any encoding), and optionally `id` and `source`. The response is 200 and reports on each message. A line
-    that cannot be read refuses the whole batch.
+    (bytes in any encoding), and optionally `id`, `source`, `priority` and `deadline`. The response is 200 and reports
+    on each message. A line that cannot be read refuses the whole batch.
 
     With `items=true`, a document such as a feed is published item by item, as the profile of its source says; the
     response is that of a batch. With `id`, items have this id with `#1`, `#2` and so on.
@@ -111,16 +115,17 @@ async def publish(request: Request) -> Response:
     """
     # The path with the most load: parameters and headers are read, and responses written, by hand.
     shared = context_of(request)
-    principal = await shared.authenticator.admit(header(request, b"authorization"))
+    principal = await shared.authenticator.admit(header(request, b"authorization"), certificate_of(request))
     principal.require_some(Scope.PUBLISH)
     parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"
     message_id = _name("id", parameters.get("id"))
+    urgency = _urgency(parameters)
     kind = ContentType.of(request)
     if kind.is_lines:
         if message_id is not None:
             raise Invalid("id: in a batch each message has its own")
-        submissions = await read_batch(request, shared.settings, principal.tenant_id, source)
+        submissions = await read_batch(request, shared.settings, principal.tenant_id, source, urgency)
         _check_sources(request, shared, principal, {submission.source for submission in submissions})
         shared.rates.take(principal, len(submissions))
         outcomes = await _publish(shared, submissions)
@@ -129,7 +134,9 @@ async def publish(request: Request) -> Response:
         raise unsupported(kind.media, "application/xml", "application/x-ndjson")
     body = await read(request, shared.settings.body_bytes_max)
     _check_sources(request, shared, principal, {source})
-    submission = Submission(principal.tenant_id, body, source, message_id, kind.charset)
+    submission = Submission(
+        *(principal.tenant_id, body, source, message_id, kind.charset), priority=urgency[0], deadline=urgency[1]
+    )
     if _truth("items", parameters.get("items")):
         items = await _items(shared, submission)
         shared.rates.take(principal, len(items))
@@ -194,6 +201,27 @@ def _truth(name: str, value: str | None) -> bool:
     if value not in (None, "true", "false"):
         raise Invalid(f"{name} is true or false, not {value!r}")
     return value == "true"
+
+
+_Urgency = tuple[int | None, float | None]
+"""The priority and the deadline of a publication."""
+
+
+def _urgency(given: Mapping[str, object]) -> _Urgency:
+    """Returns what parameters or members say of the urgency of a message; raises Invalid."""
+    priority, deadline = given.get("priority"), given.get("deadline")
+    if isinstance(priority, str) and len(priority) == 1 and priority in digits:
+        priority = int(priority)
+    if priority is not None and (type(priority) is not int or not 0 <= priority <= PRIORITY_MAX):
+        raise Invalid(f"priority: it must be a whole number from 0 to {PRIORITY_MAX}")
+    if deadline is None:
+        return priority, None
+    if not isinstance(deadline, str):
+        raise Invalid("deadline: it must be a text, such as '5 min' or 2026-01-31T12:00:00Z")
+    try:
+        return priority, deadline_of(deadline, time.time())
+    except ValueError as error:
+        raise Invalid(f"deadline: {error}") from None
 
 
 async def answer_to(request: Request) -> Response:
@@ -285,11 +313,13 @@ async def _batch(outcomes: Sequence[PublishOutcome]) -> bytes:
     )
 
 
-_MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source"})
+_MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source", "priority", "deadline"})
 _QUOTED_MEMBERS: Final = tuple(f'"{name}"'.encode() for name in sorted(_MEMBERS))
 
 
-async def read_batch(request: Request, settings: Settings, tenant_id: int, source: str) -> list[Submission]:
+async def read_batch(
+    request: Request, settings: Settings, tenant_id: int, source: str, urgency: _Urgency
+) -> list[Submission]:
     """Returns the messages of a batch: JSON, one object a line. An error names the line, and what is wrong with it."""
     most = settings.batch_messages_max
     submissions: list[Submission] = []
@@ -300,7 +330,7 @@ async def read_batch(request: Request, settings: Settings, tenant_id: int, sourc
         try:
             values = _line_values(line)
             await breaks.if_due()
-            submissions.append(_submission(values, tenant_id, source))
+            submissions.append(_submission(values, tenant_id, source, urgency))
             await breaks.if_due()
         except (Invalid, ValueError, RejectedMessage) as error:
             raise Invalid(f"line {number:,}: {error}; nothing of the batch was stored") from None
@@ -323,9 +353,14 @@ def _line_values(line: bytes) -> dict[str, Any]:
     return results
 
 
-def _submission(results: dict[str, Any], tenant_id: int, source: str) -> Submission:
+def _submission(results: dict[str, Any], tenant_id: int, source: str, urgency: _Urgency) -> Submission:
     named = _name("source", results.get("source"))
-    return Submission(tenant_id, _body(results), named or source, _name("id", results.get("id")))
+    priority, deadline = _urgency(results)
+    return Submission(
+        *(tenant_id, _body(results), named or source, _name("id", results.get("id"))),
+        priority=urgency[0] if priority is None else priority,
+        deadline=urgency[1] if deadline is None else deadline,
+    )
 
 
 def _body(result: dict[str, Any]) -> bytes:

@@ -45,6 +45,7 @@ from twigcast.broker.model import (
     ValidationMode,
 )
 from twigcast.broker.options import refused_dialect
+from twigcast.broker.urgency import PRIORITY_MAX, OverduePolicy, Urgency
 from twigcast.errors import InvalidContext
 from twigcast.lifecycle.builtin import BUILTIN
 from twigcast.lifecycle.chains import Chain, ChainState, Effect, Relation
@@ -52,7 +53,7 @@ from twigcast.overlay.onyx.registry.description import read_description
 from twigcast.reading.text import NO_CHARACTER, half_pair
 from twigcast.registration import Dialect
 from twigcast.subscription_items import dialect_with_numbers
-from twigcast.windows.declarations import Window, WindowKind, read_window
+from twigcast.windows.declarations import Window, WindowKind, read_period, read_window
 from twigcast.windows.status import status_text
 
 if TYPE_CHECKING:
@@ -307,12 +308,46 @@ WhenIn = Annotated[
     Field(examples=[{"at_least": 3, "within": "10 min", "by": "string(//area)"}]),
 ]
 
+
+def _checked_period(text: str) -> str:
+    read_period(text, "deadline")
+    return text
+
+
 _WHEN: Final = (
     "When it is told: one of `at_least` (a number) with `within`; `sequence` (a condition that the second message "
     "meets) with `within`; `absence`, `throttle` or `digest` (a time); `changed` (an expression). Beside it `by`, an "
     "expression whose value messages are grouped by, and `at` with `lateness`, where messages say when they happened. "
     "By default it is told of each message as it comes."
 )
+
+
+class UrgencyIn(RequestBody):
+    """The urgency of the deliveries of a subscription."""
+
+    priority: int | None = Field(
+        default=None,
+        ge=0,
+        le=PRIORITY_MAX,
+        description="From 0 to 9. A delivery has the higher one of this and of that of its message; 4 where neither "
+        "says anything.",
+    )
+    deadline: Annotated[str, AfterValidator(_checked_period)] | None = Field(
+        default=None,
+        description="How long after a message was received its delivery is of use, such as `5 min`. A delivery has the "
+        "earlier one of this and of that of its message.",
+    )
+    overdue: Annotated[OverduePolicy, Field(strict=False)] = Field(
+        default=OverduePolicy.MARK,
+        description="What happens to deliveries that are too late: `mark` them (`overdue` is true, and by urgency they "
+        "come last), or `drop` them (the errors of the subscription say how many).",
+    )
+
+    def urgency(self) -> Urgency | None:
+        """Returns it as the broker has it; `None` if it says nothing."""
+        seconds = None if self.deadline is None else read_period(self.deadline, "deadline")
+        made = Urgency(self.priority, seconds, self.overdue)
+        return None if made == Urgency() else made
 
 
 class ReplacementIn(QueryIn):
@@ -335,6 +370,11 @@ class ReplacementIn(QueryIn):
         "default as the profile of their source says.",
     )
     when: WhenIn = Field(default=None, description=_WHEN)
+    urgency: UrgencyIn | None = Field(
+        default=None,
+        description="How urgent its deliveries are, and what happens to those that are too late; by default as their "
+        "messages are.",
+    )
     from_: Start | None = Field(
         default=None, alias="from", description="The stored message with which it begins; by default the next message."
     )
@@ -360,6 +400,7 @@ class SubscriptionPatch(RequestBody):
     overflow: OverflowIn | None = None
     follow: bool | None = None
     when: WhenIn = None
+    urgency: UrgencyIn | None = None
     state: Literal["active", "paused"] | None = None
 
 
@@ -379,6 +420,21 @@ class ReplayOut(Model):
 
     next: int
     end: int
+
+
+class UrgencyOut(Model):
+    """The urgency of the deliveries of a subscription."""
+
+    priority: int | None
+    deadline: str | None = Field(description="How long after a message was received its delivery is of use.")
+    overdue: OverduePolicy = Field(description="What happens to deliveries that are too late.")
+
+    @classmethod
+    def of_urgency(cls, urgency: Urgency) -> Self:
+        """Returns it as the API shows it."""
+        return cls.model_validate(
+            {"priority": None, "deadline": None, "overdue": urgency.overdue} | urgency.as_mapping()
+        )
 
 
 class SubscriptionOut(Model):
@@ -402,6 +458,9 @@ class SubscriptionOut(Model):
     )
     when: dict[str, Any] | None = Field(
         description="When it is told, beside what it is told of; null: of each message as it comes."
+    )
+    urgency: UrgencyOut | None = Field(
+        description="How urgent its deliveries are, and what happens to those too late; null: as their messages are."
     )
     missed_from: int | None = Field(
         description="The first message that it misses while it is suspended since too much waits; it gets them later."
@@ -427,7 +486,9 @@ class SubscriptionOut(Model):
             **subscription.delivery.options,
         )
         when = None if subscription.window is None else subscription.window.as_mapping()
-        more = {"delivery": delivery, "replay": replay, "when": when, "pending": pending, "warnings": list(warnings)}
+        urgency = None if subscription.urgency is None else UrgencyOut.of_urgency(subscription.urgency)
+        more: dict[str, Any] = {"delivery": delivery, "replay": replay, "when": when, "urgency": urgency}
+        more |= {"pending": pending, "warnings": list(warnings)}
         tag = tag_of_subscription(subscription)
         return cls.model_validate(_shared(cls, subscription) | more | {"etag": tag})
 
@@ -607,6 +668,8 @@ class MessageOut(Model):
     received: Moment
     matches: int
     bytes: int
+    priority: int | None = Field(description="Its priority, from 0 to 9; null where its publisher said nothing.")
+    deadline: Moment | None = Field(description="When it is of no use any more; null: never.")
     xml: str | None = Field(default=None, description="The message itself; in lists only if requested.")
 
     @classmethod
@@ -683,10 +746,15 @@ class EnvelopeOut(Model):
     window: WindowNoteOut | None = Field(
         default=None, description="Only if the subscription has a window: of which messages this delivery tells."
     )
+    overdue: Literal[True] | None = Field(
+        default=None, description="Only if it is too late, by the deadline of its message or its subscription."
+    )
     seq: int
     message: str = Field(description="The id of the message.")
     source: str
     received: datetime
+    priority: int | None = Field(default=None, description="The priority of the message, if it has one.")
+    deadline: datetime | None = Field(default=None, description="The deadline of the message, if it has one.")
     xml: str | None = Field(default=None, description="The message or the result; left out with `bodies=false`.")
 
 
@@ -1160,6 +1228,14 @@ _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """Some times after this one, given with an offset, are beyond what can be shown in UTC."""
 
 
+def _fingerprint(value: str) -> str:
+    return value.replace(":", "").lower()
+
+
+Fingerprint = Annotated[str, BeforeValidator(_fingerprint), StringConstraints(pattern="^[0-9a-f]{64}$")]
+"""The SHA-256 fingerprint of a certificate, in hexadecimal, perhaps with colons as OpenSSL shows it."""
+
+
 class TokenIn(RequestBody):
     """A requested token."""
 
@@ -1175,6 +1251,13 @@ class TokenIn(RequestBody):
         min_length=1,
         max_length=1_000,
         description="The only subscribers whose deliveries it may receive and acknowledge; it may read nothing else.",
+    )
+    certificates: list[Fingerprint] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="SHA-256 fingerprints of client certificates: it opens nothing without one of them, which a proxy "
+        "has checked; see `client_certificate_header`.",
     )
 
     @model_validator(mode="after")
@@ -1209,6 +1292,7 @@ class TokenOut(ObjectOut):
     previous_until: Moment | None = Field(description="Until when the secret is accepted that it had before.")
     sources: Annotated[list[str], BeforeValidator(sorted)] | None
     subscribers: Annotated[list[str], BeforeValidator(sorted)] | None
+    certificates: Annotated[list[str], BeforeValidator(sorted)] | None
 
 
 class NewTokenOut(TokenOut):

@@ -89,6 +89,10 @@ def _query(name: str, description: str) -> dict[str, Any]:
 PUBLISH_PARAMETERS: Final = {
     "source": "Where the message comes from; `default` where nothing is said.",
     "id": "The publisher's own id. A message is accepted once under an id from one source.",
+    "priority": "From 0 to 9, 4 where nothing is said: with a higher one it is evaluated, stored and forwarded before "
+    "those that wait, and is next where deliveries go by urgency. Of a batch, for messages that have none.",
+    "deadline": "When it is of no use any more: a time, or a period from now on such as `5 min`. A later delivery says "
+    "that it is late, or is dropped, as its subscription wishes. Of a batch, for messages that have none.",
     "items": "`true`: publish a document item by item, as the profile of its source says.",
 }
 """What the parameters of ``POST /messages`` mean, by name."""

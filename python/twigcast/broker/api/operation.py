@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from twigcast.broker.api.context import Shared
+from twigcast.broker.api.context import Shared, certificate_of
 from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.broker import Broker
 from twigcast.broker.door import Door
@@ -61,7 +61,7 @@ async def ready(shared: Shared) -> Response:
 async def metrics(request: Request, shared: Shared) -> Response:
     """Returns all metrics in the format of Prometheus, to operators."""
     if not shared.settings.metrics_public:
-        principal = await shared.authenticator.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"), certificate_of(request))
         principal.require_operator()
     text = await asyncio.to_thread(generate_latest, shared.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
@@ -93,6 +93,8 @@ _COUNTERS: Final = {
     "subscriptions_suspended": ("suspended", "Subscriptions suspended."),
     "subscriptions_resumed": ("resumed", "Subscriptions resumed after too much had waited for their subscriber."),
     "deliveries_dropped": ("dropped", "Deliveries dropped since too much waited for their subscriber."),
+    "deliveries_overdue": ("overdue", "Deliveries handed out or sent although they were too late."),
+    "deliveries_overdue_dropped": ("overdue_dropped", "Deliveries dropped since they were too late."),
     "deliveries_overflown": (
         "overflow_dead_letters",
         "Deliveries that became dead letters since too much waited for their subscriber.",

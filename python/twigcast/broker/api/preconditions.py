@@ -42,7 +42,7 @@ def tag_of_subscription(subscription: StoredSubscription) -> str:
     s = subscription
     return _tag(
         *(s.id, s.key, s.subscriber, s.query, sorted(s.namespaces.items()), s.dialect, sorted(s.params.items())),
-        *(s.delivery, s.state, s.reason, s.overflow, s.follow, s.window),
+        *(s.delivery, s.state, s.reason, s.overflow, s.follow, s.window, s.urgency),
     )
 
 

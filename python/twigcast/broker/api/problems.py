@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -203,10 +203,15 @@ def _allowed(request: Request) -> list[str]:
     return sorted(results)
 
 
-async def _on_invalid(_: Request, error: Exception) -> Response:
+async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    members = _members(request)
     results = [
-        {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": _reason(item)}
+        {
+            "in": str(item["loc"][0]),
+            "field": ".".join(str(part) for part in item["loc"][1:]),
+            "reason": _reason(item, members),
+        }
         for item in error.errors()[:_MISTAKES_SHOWN]
     ]
     first = results[0]
@@ -214,9 +219,19 @@ async def _on_invalid(_: Request, error: Exception) -> Response:
     return response(_INVALID, "invalid", detail, {"errors": results})
 
 
-def _reason(item: Mapping[str, Any]) -> str:
+def _members(request: Request) -> list[str]:
+    """Returns the members that the body of a request may have."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    fields = getattr(field and field.field_info.annotation, "model_fields", {})
+    return sorted(member.alias or name for name, member in fields.items())
+
+
+def _reason(item: Mapping[str, Any], members: Sequence[str]) -> str:
     """Returns what is wrong with a field, without pydantic's prefix before the words of our own checks."""
     own = item.get("ctx", {}).get("error")
+    if item["type"] == "extra_forbidden":
+        known = f"; there are {', '.join(members)}" if members and len(item["loc"]) == len(("body", "member")) else ""
+        return f"there is no such member{known}"
     if item["type"] == "json_invalid":
         return f"this is no JSON: {own}"
     if item["type"] in ("model_attributes_type", "model_type", "dict_type"):

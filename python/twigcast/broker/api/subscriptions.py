@@ -27,6 +27,7 @@ from twigcast.broker.api.models import (
     SubscriptionOut,
     SubscriptionPatch,
     SubscriptionsOut,
+    UrgencyIn,
     WindowOut,
     delivery_id,
 )
@@ -41,6 +42,7 @@ from twigcast.broker.api.preconditions import (
 from twigcast.broker.errors import Conflict, Invalid, UnknownDelivery, UnknownObject
 from twigcast.broker.hub.source_schemas import SourceSchemas
 from twigcast.broker.model import NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.urgency import Urgency
 from twigcast.query_check import check
 from twigcast.windows.declarations import Window, read_window
 
@@ -181,6 +183,7 @@ async def _patched(existing: StoredSubscription, body: SubscriptionPatch, shared
             overflow=body.overflow,
             follow=body.follow if "follow" in supplied else existing.follow,
             window=window_of(body.when) if "when" in supplied else existing.window,
+            urgency=urgency_of(body.urgency) if "urgency" in supplied else existing.urgency,
         )
     if body.state is not None:
         existing = await shared.broker.set_state(existing, SubscriptionState(body.state))
@@ -289,12 +292,18 @@ async def new_subscription(shared: ApiContext, principal: Principal, key: str, b
         params=body.params,
         follow=body.follow,
         window=window_of(body.when),
+        urgency=urgency_of(body.urgency),
     )
 
 
 def window_of(when: Mapping[str, Any] | None) -> Window | None:
     """Returns when a subscription is told, or raises the error that refuses it."""
     return None if when is None else read_window(when)
+
+
+def urgency_of(asked: UrgencyIn | None) -> Urgency | None:
+    """Returns how urgent the deliveries of a subscription are."""
+    return None if asked is None else asked.urgency()
 
 
 async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
@@ -309,6 +318,7 @@ async def replace(shared: ApiContext, existing: StoredSubscription, body: Replac
         overflow=body.overflow,
         follow=body.follow,
         window=window_of(body.when),
+        urgency=urgency_of(body.urgency),
     )
 
 

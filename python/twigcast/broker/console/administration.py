@@ -69,6 +69,7 @@ async def add_token(request: PageRequest) -> Response:
                 "expires": datetime.now(UTC) + timedelta(days=days) if days else None,
                 "sources": _names(form, "sources"),
                 "subscribers": _names(form, "subscribers"),
+                "certificates": _names(form, "certificates"),
             },
         )
         created = await api.create_token(body, request.principal, request.context)

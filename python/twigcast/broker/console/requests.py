@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import ApiContext, context_of
+from twigcast.broker.api.context import ApiContext, certificate_of, context_of
 from twigcast.broker.console import pages
 from twigcast.broker.console.activity import Activity
 from twigcast.broker.console.forms import FormFields, form_of, query_of
@@ -260,7 +260,7 @@ class PageAdmission:
             return None
         context = context_of(request)
         try:
-            principal = await context.authenticator.admit_digest(session.token_digest)
+            principal = await context.authenticator.admit_digest(session.token_digest, certificate_of(request))
         except Unauthorized:
             self.console.sessions.end(request.cookies.get(cookie_name(request), ""))
             return None

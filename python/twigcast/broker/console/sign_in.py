@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.context import context_of
+from twigcast.broker.api.context import certificate_of, context_of
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import form_of, query_of
 from twigcast.broker.console.requests import PageAdmission, PageRequest, cookie_name, is_same_origin, sets_cookie
@@ -48,10 +48,10 @@ async def _sign_in(admission: PageAdmission, request: Request) -> Response:
         target = form.text("next")
         _check_origin(request, form.text("csrf"))
         secret = form.line("token")
-        principal = await context_of(request).authenticator.admit_token(secret)
+        principal = await context_of(request).authenticator.admit_token(secret, certificate_of(request))
         principal.require(Scope.SUBSCRIBE)
-    except Unauthorized:
-        return _page(request, target, "This token is unknown: it may be incomplete, or deleted.", 401)
+    except Unauthorized as error:
+        return _page(request, target, f"This token does not open the console: {error}.", 401)
     except Forbidden as error:
         return _page(request, target, f"{error}: the console needs it.", 403)
     except TwigcastError as error:

@@ -29,6 +29,7 @@ from twigcast.broker.errors import Invalid
 from twigcast.broker.model import PULL, DeliverySettings, OverflowPolicy, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
 from twigcast.broker.store.store import Store
+from twigcast.broker.urgency import Urgency
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
 from twigcast.windows.declarations import window_of_text, window_text
@@ -155,6 +156,7 @@ async def one(request: PageRequest) -> Response:
         errors=await request.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
         when=None if window is None else window_text(window),
+        urgency=_urgency_fields(result.urgency),
         window_states=[
             (state.window_key, status_text(window, state.state), state.state.due)
             for state in states
@@ -213,6 +215,7 @@ async def edit(request: PageRequest) -> Response:
             "dialect": result.dialect,
             "overflow": result.overflow,
             "when": "" if result.window is None else window_text(result.window),
+            **_urgency_fields(result.urgency),
             **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
@@ -234,6 +237,7 @@ async def save(request: PageRequest) -> Response:
             overflow=body.overflow,
             follow=existing.follow,
             window=api.window_of(body.when),
+            urgency=api.urgency_of(body.urgency),
         )
     except TwigcastError as error:
         return await _form_page(request, "edit", request.form, error)
@@ -268,8 +272,26 @@ def _fields(form: FormFields) -> dict[str, Any]:
         "delivery": validated(SETTINGS[kind], delivery),
         "overflow": form.line("overflow") or OverflowPolicy.SUSPEND,
         "when": None if not form.text("when").strip() else window_of_text(form.text("when")).as_mapping(),
+        "urgency": _urgency_in(form),
         "from": {"seq": form.number("from", 1)} if form.line("from") else None,
     }
+
+
+_URGENCY: Final = ("priority", "deadline", "overdue")
+
+
+def _urgency_fields(urgency: Urgency | None) -> dict[str, str]:
+    """Returns the urgency of a subscription as fields of the form."""
+    words = {} if urgency is None else urgency.as_mapping()
+    return {name: str(words[name]) for name in _URGENCY if name in words}
+
+
+def _urgency_in(form: FormFields) -> dict[str, Any] | None:
+    """Returns the urgency that a form asks for; `None` if it says nothing of it."""
+    found: dict[str, Any] = {name: form.line(name) for name in _URGENCY if form.line(name)}
+    if "priority" in found:
+        found["priority"] = form.number("priority", 0)
+    return found or None
 
 
 def dialect_of(form: FormFields) -> Dialect:

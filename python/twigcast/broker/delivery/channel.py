@@ -65,6 +65,9 @@ class ChannelSettings(BaseModel):
         if (reason := self.refusal()) is not None:
             raise Invalid(reason)
         options = self.model_dump(mode="json", exclude=_NOT_OPTIONS)
+        if options.get("order") == "publication":
+            # As where there is no such choice.
+            del options["order"]
         url, secret = getattr(self, "url", None), getattr(self, "secret", None)
         return DeliverySettings(
             self.kind,

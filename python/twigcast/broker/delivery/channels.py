@@ -20,7 +20,7 @@ from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.delivery.webhook import WebhookChannel, WebhookSettings
 from twigcast.broker.delivery.websub import WebSubChannel
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.model import PULL, SHARED, DeliverySettings, Sharing
+from twigcast.broker.model import BY_URGENCY, PULL, SHARED, DeliverySettings, Sharing
 
 LEASE_SECONDS_MAX: Final = 86_400.0
 """The longest lease."""
@@ -51,8 +51,20 @@ class PullSettings(ChannelSettings):
         description="Of a shared queue: how often a delivery is handed out, before it becomes a dead letter.",
     )
 
+    order: Literal["publication", "urgency"] = Field(
+        default="publication",
+        title="Order, in a shared queue",
+        description="Of a shared queue. `publication`: the first one published is next. `urgency`: the most urgent one "
+        "is next, by priority and deadline.",
+    )
+
     def refusal(self) -> str | None:
         """Returns why these settings cannot be used as they are; ``None`` if they can."""
+        if self.queue != SHARED and self.order == BY_URGENCY:
+            return (
+                "delivery: an ordered queue goes on where its reader was, so its order is that of publication; for the "
+                'order "urgency" add "queue": "shared"'
+            )
         wrong = self.model_fields_set.intersection(("lease_seconds", "attempts_max"))
         if self.queue != SHARED and wrong:
             return f'delivery: {min(wrong)} is a setting of a shared queue: add "queue": "shared"'

@@ -3,7 +3,7 @@
 A unit of work is a :class:`SendJob`: small, for one host, whose ``run`` is called again and again for one bounded
 turn. A job that waits, for its time, for its host or for a free slot, is an entry in a queue, no task and no memory
 for bodies; so a hundred thousand subscribers that are down cost little. Hosts take turns, so that a slow one delays
-only itself.
+only itself. Of the jobs of a host, those with the highest priority come first, as :mod:`twigcast.broker.urgency` says.
 
 A *circuit breaker* opens after some failures of a host in a row: nothing is sent to it for a while, then one job alone
 probes it. Each probe that fails makes the next wait longer.
@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+from twigcast.broker.urgency import UrgencyQueue
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +74,10 @@ class SendJob(Protocol):
     def host(self) -> str:
         """Its host, with scheme and port. It may be another one after a turn."""
 
+    @property
+    def priority(self) -> int:
+        """Its priority among the jobs that wait for the same host."""
+
     async def run(self, *, probe: bool) -> AttemptOutcome:
         """Sends a bounded amount; to ``probe`` the host, one request."""
 
@@ -115,7 +121,7 @@ class CircuitBreaker:
 class _Host:
     name: str
     breaker: CircuitBreaker
-    waiting: deque[SendJob] = field(default_factory=deque)
+    waiting: UrgencyQueue[SendJob] = field(default_factory=UrgencyQueue)
     active: int = 0
     is_listed: bool = False
     """Whether the host is in the list of hosts that wait for a turn."""
@@ -183,7 +189,7 @@ class HostScheduler:
             self._forget_hosts()
             breaker = CircuitBreaker(self._limits.breaker_failures, self._limits.breaker)
             host = self._hosts[job.host] = _Host(job.host, breaker)
-        host.waiting.append(job)
+        host.waiting.push(job, job.priority)
         self._list(host)
 
     def _forget_hosts(self) -> None:
@@ -206,7 +212,7 @@ class HostScheduler:
             if not host.waiting:
                 continue
             if host.breaker.permits(self._clock()):
-                self._start(host, host.waiting.popleft())
+                self._start(host, host.waiting.pop(self._clock()))
                 self._list(host)
             elif not host.breaker.probing:
                 self._add_later(host.breaker.until, host)

@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from twigcast.broker.broker import Broker, CommitListener
 from twigcast.broker.delivery.addresses import origin_of
@@ -37,6 +37,7 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.store.store import Transaction
+from twigcast.broker.urgency import USUAL_PRIORITY, DeliveryUrgency
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +76,15 @@ class PushCounts:
     suspended: int = 0
 
 
+class PushTarget(NamedTuple):
+    """The subscription of a queue, as far as it matters for when it is served."""
+
+    tenant_id: int
+    key: str
+    host: str = ""
+    priority: int = USUAL_PRIORITY
+
+
 class Pusher(CommitListener):
     """A commit listener that pushes the pending deliveries of queues."""
 
@@ -91,7 +101,8 @@ class Pusher(CommitListener):
         self.counts = PushCounts()
         self.channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
-        self.targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
+        self.targets: dict[int, PushTarget] = {}
+        """The subscription of each queue."""
         self.busy: dict[int, _PushQueue] = {}
         self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
@@ -158,7 +169,8 @@ class Pusher(CommitListener):
         if self.can_send(subscription):
             settings = subscription.delivery
             host = settings.kind if settings.url is None else origin_of(settings.url)
-            self.targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
+            priority = DeliveryUrgency.of(None, None, 0.0, subscription.urgency).priority
+            self.targets[subscription.queue_id] = PushTarget(subscription.tenant_id, subscription.key, host, priority)
         else:
             self.targets.pop(subscription.queue_id, None)
 
@@ -238,6 +250,7 @@ class Pusher(CommitListener):
         failure = await self.channels[subscription.delivery.kind].send(subscription, deliveries)
         if failure is None:
             self.counts.delivered += len(deliveries)
+            self.broker.count_overdue(deliveries)
         else:
             self.counts.failed += 1
         return failure
@@ -295,13 +308,15 @@ class _PushQueue:
         self._retry_at: float | None = None
         self._aside: dict[DeliveryId, _FailedDelivery] = {}
         """Without order, the deliveries that wait for another attempt."""
+        self._choices = 0
+        """How many deliveries were chosen by urgency."""
         self.waits_for_failed = False
         """Whether it waits for the time of these, and new deliveries can be sent at once."""
 
     def successor(self, *, keeps_failed: bool = False) -> _PushQueue:
         """Returns a new job for the same queue, which may try everything again, or all but what has failed."""
         queue = _PushQueue(self._pusher, self._queue_id)
-        queue._tried = self._tried
+        queue._tried, queue._choices = self._tried, self._choices
         attempts = self._attempts
         self._count_attempts(0)
         if keeps_failed:
@@ -323,8 +338,14 @@ class _PushQueue:
         """The host of its subscriber."""
         existing = self._pusher.targets.get(self._queue_id)
         if existing is not None:
-            self._host = existing[2]
+            self._host = existing.host
         return self._host
+
+    @property
+    def priority(self) -> int:
+        """The priority of its subscription."""
+        existing = self._pusher.targets.get(self._queue_id)
+        return USUAL_PRIORITY if existing is None else existing.priority
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
         """Sends a few deliveries."""
@@ -353,8 +374,12 @@ class _PushQueue:
         if existing is None:
             return AttemptOutcome()
         self._seeks = self._pusher.broker.seek_count(self._queue_id)
-        subscription, pending = await asyncio.to_thread(self._read, existing[0], existing[1])
-        if subscription is None or not pending:
+        await self._pusher.broker.drop_overdue(self._queue_id)
+        subscription, pending = await asyncio.to_thread(self._read, existing.tenant_id, existing.key)
+        if subscription is None:
+            return AttemptOutcome()
+        # By urgency, what waits for another attempt is not read before its time.
+        if not pending and not (subscription.delivery.is_by_urgency and self._aside):
             return AttemptOutcome()
         if subscription.replay_next is not None:
             # Live deliveries may be stored already, behind a replay that is not complete.
@@ -362,7 +387,7 @@ class _PushQueue:
             if not pending:
                 return AttemptOutcome(wait=_REPLAY_WAIT)
         bounds = self._pusher.channels[subscription.delivery.kind].bounds(subscription.delivery)
-        if bounds.in_flight_max > 1:
+        if bounds.in_flight_max > 1 or subscription.delivery.is_by_urgency:
             return await self._turn_in_any_order(subscription, pending, bounds, probe)
         self._aside.clear()
         reached: bool | None = None
@@ -388,18 +413,36 @@ class _PushQueue:
         ):
             return None, []
         bounds = self._pusher.channels[subscription.delivery.kind].bounds(subscription.delivery)
+        if subscription.delivery.is_by_urgency:
+            return subscription, self._read_by_urgency(bounds)
         # Several requests of each of those that run at one time, beside what waits for another attempt.
         limit = max(_TURN_DELIVERIES, _TURN_GROUPS * bounds.group_max * bounds.in_flight_max) + len(self._aside)
         bytes_max = _TURN_BYTES * bounds.in_flight_max * (2 if self._aside else 1)
         return subscription, store.pending(self._queue_id, limit=limit, bytes_max=bytes_max)
+
+    def _read_by_urgency(self, bounds: SendBounds) -> list[QueuedDelivery]:
+        """Returns what is sent at one time, the most urgent first, and some of what is tried again."""
+        store, now, failed = self._pusher.broker.store, self._pusher.clock(), list[QueuedDelivery]()
+        again = [id_ for id_, one in self._aside.items() if one.retry_at <= now][: bounds.in_flight_max]
+        if again:
+            failed, pending = store.still_pending(self._queue_id, again, bytes_max=_TURN_BYTES)
+            for id_ in set(again) - pending:
+                del self._aside[id_]
+        most = bounds.group_max * bounds.in_flight_max
+        fresh = store.pending_by_urgency(
+            self._queue_id, limit=most, bytes_max=_TURN_BYTES, without=self._aside, choices=self._choices
+        )
+        self._choices += len(fresh)
+        return fresh + failed
 
     async def _turn_in_any_order(
         self, subscription: StoredSubscription, pending: Sequence[QueuedDelivery], bounds: SendBounds, probe: bool
     ) -> AttemptOutcome:
         """Sends deliveries, several requests at one time. One that fails waits by itself, and the others go on."""
         now = self._pusher.clock()
-        ids = {delivery.id for delivery in pending}
-        self._aside = {id_: failed for id_, failed in self._aside.items() if id_ in ids}
+        if not subscription.delivery.is_by_urgency:
+            ids = {delivery.id for delivery in pending}
+            self._aside = {id_: failed for id_, failed in self._aside.items() if id_ in ids}
         due = [d for d in pending if d.id not in self._aside or self._aside[d.id].retry_at <= now]
         if not due or len(self._aside) >= _ASIDE_MAX:
             due = [d for d in due if d.id in self._aside]
@@ -411,13 +454,15 @@ class _PushQueue:
         groups = [[d] for d in due if d.id in self._aside]
         fresh = [d for d in due if d.id not in self._aside]
         groups += [fresh[start : start + bounds.group_max] for start in range(0, len(fresh), bounds.group_max)]
-        self._pusher.broker.has_handed_out(self._queue_id, due[-1].id)
+        last = max(delivery.id for delivery in due)
+        self._pusher.broker.has_handed_out(self._queue_id, last)
         self._sending = len(due)
         slots = asyncio.Semaphore(bounds.in_flight_max)
         if probe:
             groups = groups[:1]
-        outcomes = await asyncio.gather(*(self._send_one_of_many(subscription, group, slots) for group in groups))
-        self._tried = max(self._tried, due[-1].id)
+        with self._pusher.broker.sending(self._queue_id, due):
+            outcomes = await asyncio.gather(*(self._send_one_of_many(subscription, group, slots) for group in groups))
+        self._tried = max(self._tried, last)
         self._count_attempts(max((failed.count for failed in self._aside.values()), default=0))
         gone = next((failure for failure in outcomes if failure is not None and failure.gone), None)
         if gone is not None:
@@ -482,7 +527,8 @@ class _PushQueue:
         self._tried = group[0].id
         self._pusher.broker.has_handed_out(self._queue_id, group[-1].id)
         self._sending = len(marked)
-        failure = await self._pusher.attempt(subscription, marked)
+        with self._pusher.broker.sending(self._queue_id, marked):
+            failure = await self._pusher.attempt(subscription, marked)
         if failure is None:
             await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq, self._seeks)
             await self._end()
@@ -547,7 +593,13 @@ class _Redelivery:
     def host(self) -> str:
         """The host of its subscriber."""
         existing = self._pusher.targets.get(self._delivery.queue_id)
-        return "" if existing is None else existing[2]
+        return "" if existing is None else existing.host
+
+    @property
+    def priority(self) -> int:
+        """The priority of its subscription."""
+        existing = self._pusher.targets.get(self._delivery.queue_id)
+        return USUAL_PRIORITY if existing is None else existing.priority
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
         """Sends it."""

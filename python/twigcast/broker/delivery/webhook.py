@@ -32,6 +32,7 @@ MESSAGE_HEADER: Final = "Twigcast-Message"
 SOURCE_HEADER: Final = "Twigcast-Source"
 REDELIVERED_HEADER: Final = "Twigcast-Redelivered"
 RELATION_HEADER: Final = "Twigcast-Relation"
+OVERDUE_HEADER: Final = "Twigcast-Overdue"
 WINDOW_HEADER: Final = "Twigcast-Window"
 """Of which messages a window tells, as JSON in ASCII."""
 
@@ -74,6 +75,12 @@ class WebhookSettings(ChannelSettings):
         le=IN_FLIGHT_MAX,
         title="Requests at one time",
         description="Requests at one time. With more than 1, deliveries can arrive in another order.",
+    )
+    order: Literal["publication", "urgency"] = Field(
+        default="publication",
+        title="Order",
+        description="`publication`: the first one published is next. `urgency`: the most urgent one is next, by "
+        "priority and deadline.",
     )
     secret_left_out: bool = Field(
         default=False,
@@ -144,7 +151,7 @@ class WebhookChannel:
             REDELIVERED_HEADER: "true" if any(delivery.redelivered for delivery in deliveries) else "false",
         }
         if self.bounds(settings).group_max > 1:
-            headers["Content-Type"], body = _JSON, _batch(deliveries)
+            headers["Content-Type"], body = _JSON, _batch(deliveries, self._clock())
         else:
             body = first.body
             headers["Content-Type"] = content_type(first)
@@ -152,6 +159,8 @@ class WebhookChannel:
             headers[SOURCE_HEADER] = quote(first.message.source, safe=_UNQUOTED)
             if first.relation is not None:
                 headers[RELATION_HEADER] = first.relation.value
+            if first.is_overdue(self._clock()):
+                headers[OVERDUE_HEADER] = "true"
             if first.window_note is not None:
                 headers[WINDOW_HEADER] = as_ascii(first.window_note)
         secrets = [secret for secret in (settings.secret, settings.previous_secret) if secret is not None]
@@ -167,7 +176,7 @@ def as_ascii(text: str) -> str:
     return json.dumps(json.loads(text), separators=(",", ":"))
 
 
-def _batch(deliveries: Sequence[QueuedDelivery]) -> bytes:
+def _batch(deliveries: Sequence[QueuedDelivery], now: float) -> bytes:
     """Returns deliveries as the body of one request."""
     items: list[dict[str, Any]] = [
         {
@@ -179,6 +188,7 @@ def _batch(deliveries: Sequence[QueuedDelivery]) -> bytes:
             "content_type": content_type(delivery),
             "xml": delivery.body.decode(),
             **({} if delivery.relation is None else {"relation": delivery.relation.value}),
+            **({"overdue": True} if delivery.is_overdue(now) else {}),
             **({} if delivery.window_note is None else {"window": orjson.loads(delivery.window_note)}),
         }
         for delivery in deliveries

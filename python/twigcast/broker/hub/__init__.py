@@ -5,6 +5,7 @@
   ``tenant_threads``, which tenants share fairly;
 - ``writer``: the one thread that changes the store, many operations in one commit (``commit``);
 - ``operations``: the operations, and ``publishing``: the most important of them; ``overflow``: queues that are full;
+  ``overdue_deliveries``: what is dropped when it is too late;
 - ``lifecycles``: messages that update and cancel others; ``windows``: when subscribers are told, and
   ``window_explanations``: why;
 - ``source_schemas``: subscriptions that no message can match; ``lookups``: what is added to messages from tables;

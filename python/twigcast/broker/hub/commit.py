@@ -20,6 +20,7 @@ from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery, StoredMessage, StoredSubscription, Tenant
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.store import Store, Transaction
+from twigcast.broker.urgency import DeliveryUrgency
 
 
 @dataclass(slots=True)
@@ -126,6 +127,8 @@ class CommitGroup:
     """Queues whose publishers are refused, with the time (monotonic) from which on those pending are counted again."""
     failure_records: dict[int, FailureRecords]
     """The records of undecided subscriptions, by number."""
+    is_out: Callable[[int, DeliveryId], bool]
+    """Says whether somebody has a delivery of a queue."""
     result: CommitResult
     """What the event loop gets, if the commit succeeds."""
     now: float = field(default_factory=time.time)
@@ -135,6 +138,8 @@ class CommitGroup:
     """All messages published here, for the overlay."""
     reread: list[RegisteredSubscription] = field(default_factory=list)
     """Changed subscriptions that are read after the commit, so that listeners get them as they are."""
+    urgencies: dict[DeliveryId, DeliveryUrgency] = field(default_factory=dict)
+    """The urgency of deliveries of which queue or subscription says something of it."""
     counted: Metrics = field(default_factory=Metrics)
     """Values that are added to the counters after the commit."""
     touched: list[RegisteredSubscription] = field(default_factory=list)

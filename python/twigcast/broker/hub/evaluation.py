@@ -20,6 +20,7 @@ from twigcast.broker.hub.commit import Operation
 from twigcast.broker.hub.lookups import EnrichedForms
 from twigcast.broker.hub.population import BrokerPopulation, Evaluation, TenantPopulation
 from twigcast.broker.model import Intake, Source, Submission
+from twigcast.broker.urgency import NEVER, USUAL_PRIORITY
 from twigcast.errors import LifecycleProfileError, RejectedMessage, TwigcastError
 from twigcast.lifecycle.facts import MessageFacts, ProfileReader
 from twigcast.lifecycle.profiles import profile_of_text
@@ -176,6 +177,10 @@ class EvaluatedOperation(Operation):
 
     message_tenants: Sequence[int] = field(init=False, default=())
     """The tenant of each message."""
+    priority: int = field(init=False, default=USUAL_PRIORITY)
+    """The highest priority of its messages."""
+    due: float = field(init=False, default=NEVER)
+    """The earliest deadline of its messages."""
 
     def named(self, index: int) -> Submission | None:
         """Returns one of the messages if its publisher gave it an id."""

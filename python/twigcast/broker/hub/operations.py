@@ -26,6 +26,7 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.store.store import Transaction
+from twigcast.broker.urgency import Urgency
 from twigcast.registration import Dialect, Params
 from twigcast.windows.declarations import Window
 
@@ -95,6 +96,7 @@ class Replace(Operation):
     params: Params
     follow: bool | None
     window: Window | None
+    urgency: Urgency | None
 
     def __post_init__(self) -> None:
         self.tenant_ids = (self.subscription.tenant_id,)
@@ -126,6 +128,7 @@ class Replace(Operation):
             overflow=self.overflow,
             follow=self.follow,
             window=self.window,
+            urgency=self.urgency,
         )
         if self.window != existing.window:
             restart(group, requested)

@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Final, TypeVar
+from itertools import compress, pairwise
+from typing import Any, Final, TypeVar
 
 from twigcast._core import NameDictionary, NumberBuffer
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
-from twigcast.broker.model import OverflowPolicy, StoredSubscription, SubscriptionState
+from twigcast.broker.model import OverflowPolicy, PlainSubscriptions, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
 from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
@@ -78,6 +78,10 @@ class RegisteredSubscription:
         query = Query(str(self.id), self.query, self.namespaces, self.dialect, str(self.queue_id), self.params)
         values = change_params(self.window, query)
         return replace(query, params={**self.params, **values}) if values else query
+
+
+Refusals = list[tuple[RegisteredSubscription, TwigcastError]]
+"""Subscriptions that the engine refused, each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,29 +267,65 @@ class TenantPopulation:
             params=member.params,
         )
 
+    def load(self, plain: PlainSubscriptions) -> Refusals:
+        """Registers stored subscriptions that are not registered yet; keeps those refused aside, and returns them."""
+        names, groups = [str(number) for number in plain.ids], [str(number) for number in plain.queues]
+        # The dialect of most is that for all.
+        dialects = [None if dialect == "xpath" else dialect for dialect in plain.dialects]
+        items = zip(names, plain.queries, plain.namespaces, dialects, groups, strict=True)
+        with self._change():
+            report = self.session.add_many(items, {}, "xpath")
+            columns: Sequence[Sequence[Any]] = names, plain.ids, plain.queues, plain.keys, plain.pushed
+            if report.refused:
+                good = [True] * len(names)
+                for one in report.refused:
+                    good[one.index] = False
+                columns = [list(compress(column, good)) for column in columns]
+            self._index(*columns)
+            refused = [(_member_of(plain, one.index), one.error) for one in report.refused]
+            self.dormant.update((member.id, member) for member, _ in refused)
+        return refused
+
     def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
-        slots = self.session.engine.slots_of([str(m.id) for m in members])
         has_rare = self.sources or self.policies or self.follows
         if has_rare or any(
             m.source or m.overflow is not OverflowPolicy.SUSPEND or m.follow is not None for m in members
         ):
             self._index_rare(members)
+        self._index(
+            [str(m.id) for m in members],
+            [m.id for m in members],
+            [m.queue_id for m in members],
+            [m.key for m in members],
+            [m.pushed for m in members],
+        )
+
+    def _index(
+        self,
+        names: Sequence[str],
+        ids: Sequence[int],
+        queues: Sequence[int],
+        keys: Sequence[str],
+        pushed: Sequence[bool],
+    ) -> None:
+        """Keeps what the tables by slot hold of subscriptions that the engine has under these names."""
+        slots = self.session.engine.slots_of(names)
         size = len(self.ids)
-        if slots == list(range(size, size + len(members))):
+        if slots == list(range(size, size + len(names))):
             # In the order of a bulk addition, and of the start.
-            self.ids.extend([m.id for m in members])
-            self.queues.extend([m.queue_id for m in members])
-            self.keys.extend([m.key for m in members])
-            self.pushed.extend([m.pushed for m in members])
+            self.ids.extend(ids)
+            self.queues.extend(queues)
+            self.keys.extend(keys)
+            self.pushed.extend(pushed)
             return
-        for slot, member in zip(slots, members, strict=True):
+        for slot, id_, queue_id, key, is_pushed in zip(slots, ids, queues, keys, pushed, strict=True):
             assert slot is not None, "it was added just now"
             if slot >= len(self.ids):
                 self._grow(slot + 1)
-            self.ids[slot] = member.id
-            self.queues[slot] = member.queue_id
-            self.keys[slot] = member.key
-            self.pushed[slot] = member.pushed
+            self.ids[slot] = id_
+            self.queues[slot] = queue_id
+            self.keys[slot] = key
+            self.pushed[slot] = is_pushed
 
     def _index_rare(self, members: Sequence[RegisteredSubscription]) -> None:
         """Keeps what few subscriptions have."""
@@ -415,6 +455,13 @@ class TenantPopulation:
         return evaluation.among(self.active, self.revision)
 
 
+def _member_of(plain: PlainSubscriptions, row: int) -> RegisteredSubscription:
+    """Returns a row of plain subscriptions as the hub needs one that is not in the engine."""
+    about = plain.ids[row], plain.tenant_id, plain.queues[row], plain.keys[row], plain.queries[row]
+    namespaces = plain.namespaces[row] or {}
+    return RegisteredSubscription(*about, namespaces, plain.dialects[row], bool(plain.pushed[row]))
+
+
 def _set_or_remove(table: dict[int, V], slot: int, value: V | None) -> None:
     if value is not None:
         table[slot] = value
@@ -472,7 +519,7 @@ class BrokerPopulation:
     def __len__(self) -> int:
         return sum(map(len, list(self._tenants.values())))
 
-    def load(self, subscriptions: Iterable[StoredSubscription]) -> list[tuple[RegisteredSubscription, TwigcastError]]:
+    def load(self, subscriptions: Iterable[PlainSubscriptions | StoredSubscription]) -> Refusals:
         """Loads stored subscriptions; returns those that are active but refused, since limits are lower now."""
         collecting = gc.isenabled()
         # Millions of new objects without cycles would be searched for cycles again and again.
@@ -483,27 +530,28 @@ class BrokerPopulation:
             if collecting:
                 gc.enable()
 
-    def _load_all(
-        self, subscriptions: Iterable[StoredSubscription]
-    ) -> list[tuple[RegisteredSubscription, TwigcastError]]:
-        refused: list[tuple[RegisteredSubscription, TwigcastError]] = []
+    def _load_all(self, subscriptions: Iterable[PlainSubscriptions | StoredSubscription]) -> Refusals:
+        refused: Refusals = []
         # The engine takes some, without the interpreter, while the next ones are read.
         with ThreadPoolExecutor(1, "twigcast-loading") as engine:
-            taken: Future[list[tuple[RegisteredSubscription, TwigcastError]]] | None = None
-            for tenant_id, some in self._in_blocks(subscriptions):
+            taken: Future[Refusals] | None = None
+            for some in self._in_blocks(subscriptions):
                 if taken is not None:
                     refused += taken.result()
-                taken = engine.submit(self._load, tenant_id, some)
+                taken = engine.submit(self._load, some)
             if taken is not None:
                 refused += taken.result()
         return refused
 
     def _in_blocks(
-        self, subscriptions: Iterable[StoredSubscription]
-    ) -> Iterator[tuple[int, list[RegisteredSubscription]]]:
-        """Yields the active ones of some subscriptions in blocks, each with its tenant; keeps the others."""
+        self, subscriptions: Iterable[PlainSubscriptions | StoredSubscription]
+    ) -> Iterator[PlainSubscriptions | list[RegisteredSubscription]]:
+        """Yields the active ones of some subscriptions in blocks, each of one tenant; keeps the others."""
         waiting: dict[int, list[RegisteredSubscription]] = {}
         for subscription in subscriptions:
+            if isinstance(subscription, PlainSubscriptions):
+                yield subscription
+                continue
             member = RegisteredSubscription.of(subscription)
             if subscription.state is not SubscriptionState.ACTIVE:
                 self.of(member.tenant_id).dormant[member.id] = member
@@ -513,13 +561,13 @@ class BrokerPopulation:
             some = waiting.setdefault(member.tenant_id, [])
             some.append(member)
             if len(some) >= _LOADED_AT_ONCE:
-                yield member.tenant_id, waiting.pop(member.tenant_id)
-        yield from waiting.items()
+                yield waiting.pop(member.tenant_id)
+        yield from waiting.values()
 
-    def _load(
-        self, tenant_id: int, members: list[RegisteredSubscription]
-    ) -> list[tuple[RegisteredSubscription, TwigcastError]]:
-        population = self.of(tenant_id)
-        refused = [(members[index], error) for index, error in population.add(members)]
+    def _load(self, some: PlainSubscriptions | list[RegisteredSubscription]) -> Refusals:
+        if isinstance(some, PlainSubscriptions):
+            return self.of(some.tenant_id).load(some)
+        population = self.of(some[0].tenant_id)
+        refused = [(some[index], error) for index, error in population.add(some)]
         population.dormant.update((member.id, member) for member, _ in refused)
         return refused

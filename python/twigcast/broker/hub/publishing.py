@@ -24,6 +24,7 @@ from twigcast.broker.hub.evaluation import (
     up_to_date,
 )
 from twigcast.broker.hub.lifecycles import LifecycleRun, LivingEvaluation
+from twigcast.broker.hub.overdue_deliveries import drop_overdue
 from twigcast.broker.hub.overflow import count_pending, refusal_of
 from twigcast.broker.hub.population import Evaluation, TenantPopulation
 from twigcast.broker.hub.windows import WindowRun
@@ -37,6 +38,7 @@ from twigcast.broker.model import (
     StoredMessage,
     Submission,
 )
+from twigcast.broker.urgency import NEVER, USUAL_PRIORITY
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
 from twigcast.lifecycle.chains import Relation
@@ -64,6 +66,11 @@ class Publish(EvaluatedOperation):
         self.size = sum(len(s.body) for s in submissions)
         self.message_tenants = [s.tenant_id for s in submissions]
         self.tenant_ids = tuple(dict.fromkeys(self.message_tenants))
+        for submission in submissions:
+            if submission.priority is not None or submission.deadline is not None:
+                self.priority = max(USUAL_PRIORITY if s.priority is None else s.priority for s in submissions)
+                self.due = min(NEVER if s.deadline is None else s.deadline for s in submissions)
+                break
 
     def named(self, index: int) -> Submission | None:
         """Returns a submission if it has an id."""
@@ -230,8 +237,10 @@ class PublishRun:
         if facts is not None:
             living = self._lifecycles.enter(submission, facts, evaluation, seq, received)
             evaluation = living.evaluation
-        about = seq, submission.tenant_id, submission.source, message_id, received
-        message = StoredMessage(*about, form.xml, 0, form.id_types, self._digest(submission))
+        message = StoredMessage(
+            *(seq, submission.tenant_id, submission.source, message_id, received, form.xml, 0, form.id_types),
+            *(submission.priority, submission.deadline, self._digest(submission)),
+        )
         relations = None if living is None else living.relations
         evaluation, relations, told = self._windows.enter(message, evaluation, evaluated.values, relations)
         matches = len(evaluation.numbers)
@@ -289,7 +298,10 @@ class PublishRun:
             self._transaction.add_messages(self._messages)
             self._group.result.last_seq = self._messages[-1].seq
         if self._deliveries:
-            self._transaction.add_deliveries(self._deliveries)
+            urgencies = self._transaction.add_deliveries(self._deliveries)
+            self._group.urgencies.update(urgencies)
+            if any(one.is_dropped and one.due <= self._group.now for one in urgencies.values()):
+                drop_overdue(self._group)
         if self._errors:
             self._transaction.add_errors(self._errors)
         self._published = self._lifecycles.withdraw(self._published)

@@ -5,6 +5,10 @@ answer must be that of the subscriptions at the place of the publication among t
 has a line of operations. A change of its subscriptions waits until the publications before it are evaluated and handed
 over, and those behind it are evaluated once the change is committed, or has failed. Lines of different tenants do not
 wait for each other, and an operation that concerns no subscriptions passes at once.
+
+Between two changes, the publications of a line have the order of :mod:`twigcast.broker.urgency`: what is urgent is
+evaluated first, and so it is stored, forwarded to other brokers, and delivered first. Those of one priority without
+deadlines keep the order of the calls.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from twigcast.broker.hub.tenant_threads import TenantThreads, processor_seconds
 from twigcast.broker.hub.writer import Writer
 from twigcast.broker.model import MessageName, Submission
 from twigcast.broker.options import HubOptions
+from twigcast.broker.urgency import UrgencyQueue
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +50,63 @@ _FADING: Final = 0.3
 """The part that the last step has in the estimate of what a message takes."""
 
 
+class _OperationLine:
+    """The operations of a line in the order in which they go on, which is fixed as far as somebody has looked."""
+
+    __slots__ = ("_choices", "_fixed", "_open")
+
+    def __init__(self) -> None:
+        self._fixed: deque[Operation] = deque()
+        self._open: deque[Operation | UrgencyQueue[Operation]] = deque()
+        """What comes behind: publications that may overtake each other, and operations that no other one passes."""
+        self._choices = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._fixed or self._open)
+
+    def append(self, operation: Operation) -> None:
+        """Adds an operation."""
+        if not _is_alone(operation):
+            # It changes subscriptions, or has to be first in several lines at one time.
+            self._open.append(operation)
+            return
+        last = self._open[-1] if self._open else None
+        if not isinstance(last, UrgencyQueue):
+            last = UrgencyQueue(self._choices)
+            self._open.append(last)
+        last.push(operation, operation.priority, operation.due)
+
+    def first(self) -> Operation:
+        """Returns the first operation, which there must be."""
+        return self._fixed[0] if self._fixed else next(iter(self))
+
+    def popleft(self) -> Operation:
+        """Takes out the first operation."""
+        if not self._fixed:
+            self.first()
+        return self._fixed.popleft()
+
+    def __iter__(self) -> Iterator[Operation]:
+        """Yields the operations in order; those that it has yielded keep their places."""
+        yield from self._fixed
+        while self._open:
+            following = self._open[0]
+            if isinstance(following, UrgencyQueue):
+                operation = following.pop(time.time())
+                self._choices = following.choices
+            else:
+                operation = following
+            if not (isinstance(following, UrgencyQueue) and len(following)):
+                self._open.popleft()
+            self._fixed.append(operation)
+            yield operation
+
+
 @dataclass(slots=True)
 class _Line:
     """The operations of one tenant that are not with the writing thread yet, in order."""
 
-    waiting: deque[Operation] = field(default_factory=deque)
+    waiting: _OperationLine = field(default_factory=_OperationLine)
     is_evaluated: bool = False
     """Whether its first operation is being evaluated."""
     changes: int = 0
@@ -130,8 +187,8 @@ class Sequencer:
             line = self._lines.get(tenant_id)
             if line is None:
                 continue
-            if line.waiting and self._can_go_on(line.waiting[0]):
-                to_look_at += self._go_on(line.waiting[0])
+            if line.waiting and self._can_go_on(line.waiting.first()):
+                to_look_at += self._go_on(line.waiting.first())
             elif not (line.waiting or line.changes or line.is_evaluated or line.handed_over):
                 del self._lines[tenant_id]
         if not self._lines:
@@ -140,7 +197,7 @@ class Sequencer:
     def _can_go_on(self, operation: Operation) -> bool:
         """Returns whether nothing comes before an operation in any line that it is in."""
         lines = [self._lines[tenant_id] for tenant_id in operation.tenant_ids]
-        if not all(line.waiting[0] is operation and not line.is_evaluated for line in lines):
+        if not all(line.waiting.first() is operation and not line.is_evaluated for line in lines):
             return False
         return not _is_publication(operation) or not any(line.changes or line.handed_over for line in lines)
 
@@ -204,7 +261,7 @@ class Sequencer:
     def _next_items(self, line_id: int) -> tuple[int, list[Item]]:
         """Returns messages of one tenant: the next ones of the first operation, and of those behind it."""
         line = self._lines[line_id]
-        first = line.waiting[0]
+        first = line.waiting.first()
         assert isinstance(first, EvaluatedOperation), "it is being evaluated"
         tenant_id = first.message_tenants[len(first.evaluated)]
         expected = self._message_seconds.get(tenant_id, 0.0)
@@ -261,11 +318,11 @@ class Sequencer:
     def _goes_on(self, line_id: int) -> bool:
         """Hands over what is evaluated; returns whether more of the first operation is to be evaluated."""
         line = self._lines[line_id]
-        first = line.waiting[0]
+        first = line.waiting.first()
         following: Operation | None = first
         while _is_ready(following, first):
             self._hand_over(following)
-            following = line.waiting[0] if line.waiting else None
+            following = line.waiting.first() if line.waiting else None
         if following is first and not self._is_closed:
             return True
         for tenant_id in first.tenant_ids if following is first else (line_id,):
@@ -288,6 +345,6 @@ def _is_ready(operation: Operation | None, first: Operation) -> TypeGuard[Evalua
     )
 
 
-def _is_alone(operation: Operation | None) -> bool:
+def _is_alone(operation: Operation | None) -> TypeGuard[EvaluatedOperation]:
     """Returns whether messages of an operation can be evaluated without regard to other lines."""
     return isinstance(operation, EvaluatedOperation) and len(operation.tenant_ids) == 1

@@ -331,7 +331,8 @@ class WindowRun:
     def _store(self, published: Sequence[PublishedMessage]) -> None:
         group = self._group
         group.transaction.add_messages([one.message for one in published])
-        group.transaction.add_deliveries([delivery for one in published for delivery in one.deliveries])
+        deliveries = [delivery for one in published for delivery in one.deliveries]
+        group.urgencies.update(group.transaction.add_deliveries(deliveries))
         group.result.last_seq = published[-1].message.seq
         group.counted.deliveries += len(published)
         group.counted.window_documents += len(published)

@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import cast
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.hub.commit import CommitGroup, CommitResult, FailureRecords, Operation, PublishedMessage
+from twigcast.broker.hub.commit import CommitGroup, CommitResult, FailureRecords, Operation
 from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish, publish
 from twigcast.broker.metrics import Metrics
@@ -37,6 +37,7 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.store import Store
+from twigcast.broker.urgency import NEVER
 from twigcast.errors import TwigcastError
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class Writer:
     _hand_over: Callable[[CommitResult], None]
     _begun: Callable[[Sequence[Operation]], None]
     _finished: Callable[[Sequence[Operation]], None]
+    _is_out: Callable[[int, DeliveryId], bool]
+    """Says whether somebody has a delivery of a queue. Can be called from any thread."""
     _waiting: deque[Operation] = field(init=False, default_factory=deque)
     _calls: SimpleQueue[bool] = field(init=False, default_factory=SimpleQueue)
     """Calls to the writing thread to look for what waits; the last one is false."""
@@ -177,6 +180,7 @@ class Writer:
                         self._seeks,
                         self._full_queues,
                         self._failure_records,
+                        self._is_out,
                         CommitResult(operations),
                     )
                     for current in _in_order(remaining):
@@ -239,7 +243,7 @@ class Writer:
             self._seeks[queue_id] = self._seeks.get(queue_id, 0) + 1
         result.changed += self._read_again(group.reread)
         result.incomplete, self._incomplete = self._incomplete, False
-        self._fan_out(group.published, result)
+        self._fan_out(group, result)
         return result
 
     def _count(self, group: CommitGroup, seconds: float) -> None:
@@ -274,13 +278,13 @@ class Writer:
                 results.append(stored)
         return results
 
-    def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
+    def _fan_out(self, group: CommitGroup, over: CommitResult) -> None:
         """Returns the deliveries for the queues that have readers.
 
         A reader joins before it reads the store, and here the commit is over: it gets each delivery from at least one.
         """
-        bound = self._options.listener_deliveries_max
-        for item in published:
+        bound, urgencies = self._options.listener_deliveries_max, group.urgencies
+        for item in group.published:
             message = item.message
             for (queue_id, seq, subscription_id, payload, relation, told), key in zip(
                 item.deliveries, item.keys, strict=True
@@ -291,15 +295,20 @@ class Writer:
                         continue
                     mine = over.queues[queue_id] = []
                 number = _delivery_id((seq, subscription_id))
+                due = message.deadline
+                if urgencies and (urgency := urgencies.get(number)) is not None:
+                    due = urgency.due if urgency.due < NEVER else None
+                    if urgency.is_dropped and urgency.due <= group.now:
+                        continue
                 if len(mine) < bound:
-                    mine.append(_delivery((number, queue_id, key, message, payload, False, 0, relation, told)))
+                    mine.append(_delivery((number, queue_id, key, message, payload, False, 0, relation, told, due)))
                 else:
                     over.overflown[queue_id] = number
 
 
 _SUMMED = (
     *("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "resumed", "replayed"),
-    *("repeated_content", "overtaken", "withdrawn", "window_late", "window_documents"),
+    *("repeated_content", "overtaken", "withdrawn", "window_late", "window_documents", "overdue_dropped"),
     *("ids_reused", "dropped", "overflow_dead_letters", "overflow_refused", "invalid", "rows_added", "rows_missed"),
 )
 """The counters of a group that are added to those of the broker."""

@@ -227,4 +227,5 @@ class Leases:
             if leased:
                 self._queues.has_handed_out(queue_id, leased[-1].id)
         self._queues.metrics.leased += len(leased)
+        self._queues.count_overdue(leased)
         return leased

@@ -44,7 +44,8 @@ Offer = Callable[[Sequence[QueuedDelivery]], bool]
 
 
 ReadPending = Callable[..., Awaitable[list[QueuedDelivery]]]
-"""Reads from the store in a thread, with the arguments of ``Store.pending``."""
+"""Reads from the store in a thread, with the arguments of ``Store.pending``, or of ``Store.pending_by_urgency`` and
+``by_urgency``."""
 
 
 class QueueReader(Protocol):
@@ -190,6 +191,13 @@ class LiveQueues:
         """Returns the last delivery handed out, and the first sequence number from which on that is known."""
         return self._handed_out.get(queue_id, START), self._sought.get(queue_id, self.first_new)
 
+    def count_overdue(self, deliveries: Iterable[QueuedDelivery]) -> None:
+        """Counts those of the deliveries that are handed out too late."""
+        dues = [delivery.due for delivery in deliveries if delivery.due is not None]
+        if dues:
+            now = time.time()
+            self.metrics.overdue += sum(due <= now for due in dues)
+
     def marked(self, queue_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
         """Marks those of the deliveries from the store that may have been handed out before."""
         before = self.streamed(queue_id)
@@ -273,6 +281,7 @@ class QueueCursor:
 
     def _note(self, group: Sequence[QueuedDelivery]) -> None:
         self._queues.metrics.streamed += len(group)
+        self._queues.count_overdue(group)
         self._queues.has_streamed(self._queue_id, group[-1].id)
 
     # From the store

@@ -98,6 +98,8 @@ class SharedQueue(WaitingReaders):
     leases_ended: int = 0
     """Leases that ended without an acknowledgement."""
     restarts: int = 0
+    choices: int = 0
+    """How many deliveries were chosen by urgency."""
     _available: list[DeliveryId] = field(default_factory=list)
     """A heap of deliveries that may be handed out again, with some that are not known any more."""
     _ends: list[tuple[float, DeliveryId]] = field(default_factory=list)
@@ -174,6 +176,23 @@ class SharedQueue(WaitingReaders):
                 self.offer_again(id_)
         return used_up
 
+    def has(self, id_: DeliveryId) -> bool:
+        """Returns whether a worker has a delivery. Can be called from any thread."""
+        work = self.work.get(id_)
+        return work is not None and work.is_leased
+
+    def unavailable(self) -> list[DeliveryId]:
+        """Returns the deliveries that nobody may be handed out now."""
+        return [id_ for id_, work in self.work.items() if work.is_leased or work.until]
+
+    def apply(self, sharing: Sharing) -> None:
+        """Applies settings, which may be others than before."""
+        if sharing.is_by_urgency != self.sharing.is_by_urgency:
+            self.cursor = START
+            self._available = sorted(self.work.keys() - set(self.unavailable()))
+        self.sharing = sharing
+        self.wake()
+
     def next_end(self) -> float | None:
         """Returns when the next lease or delay ends, or earlier."""
         return self._ends[0][0] if self._ends else None
@@ -187,6 +206,10 @@ class SharedQueue(WaitingReaders):
             if work is not None and not work.is_leased and not work.until and id_ not in results[-1:]:
                 results.append(id_)
         return results
+
+    def forget_order(self) -> None:
+        """Forgets in which order deliveries may be handed out again, since their urgency says it."""
+        self._available.clear()
 
     # As a reader of the queue
 
@@ -313,8 +336,7 @@ class SharedQueues:
         if table is not None and sharing is None:
             self.close(queue_id)
         elif table is not None and sharing is not None:
-            table.sharing = sharing
-            table.wake()
+            table.apply(sharing)
 
     def returned(self, deliveries: Iterable[tuple[int, DeliveryId]]) -> None:
         """Makes deliveries available that were dead letters, and are pending again."""
@@ -413,8 +435,11 @@ class SharedQueues:
     ) -> list[QueuedDelivery]:
         async with table.taking:
             await self._end_overdue(table)
-            chosen = await self._available(table, limit)
-            chosen += await self._fresh(table, limit - len(chosen))
+            if table.sharing.is_by_urgency:
+                chosen = await self._most_urgent(table, limit)
+            else:
+                chosen = await self._available(table, limit)
+                chosen += await self._fresh(table, limit - len(chosen))
             if not chosen:
                 return []
             seconds = table.sharing.lease_seconds if seconds is None else seconds
@@ -437,6 +462,7 @@ class SharedQueues:
                 self._queues.has_handed_out(table.queue_id, max(delivery.id for delivery in taken))
             if worker is None:
                 self._queues.metrics.leased += len(taken)
+            self._queues.count_overdue(taken)
             return taken
 
     async def _store_leases(
@@ -487,6 +513,26 @@ class SharedQueues:
             if len(chosen) == len(below):
                 break  # none of them was known: there are no more, or these are enough bytes
         return chosen
+
+    async def _most_urgent(self, table: SharedQueue, limit: int) -> list[QueuedDelivery]:
+        """Returns the most urgent deliveries, whether somebody had them before or not."""
+        options = self._queues.options
+        table.forget_order()
+        unavailable = table.unavailable()
+        limit = min(limit, options.leases_max - len(unavailable))
+        if limit <= 0:
+            return []
+        restarts = table.restarts
+        chosen = await self._queues.read(
+            table.queue_id,
+            by_urgency=True,
+            limit=limit,
+            bytes_max=options.read_bytes_max,
+            without=unavailable,
+            choices=table.choices,
+        )
+        table.choices += len(chosen)
+        return [] if restarts != table.restarts else chosen
 
     async def _still_pending(
         self, queue_id: int, ids: Collection[DeliveryId]

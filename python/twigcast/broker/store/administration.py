@@ -25,9 +25,8 @@ def _token(row: Row) -> Token:
     return Token(number, tenant_id, name, known, bytes(digest), created, expires, used, before, previous_until, **about)
 
 
-def _narrowed(sources: Collection[str] | None, subscribers: Collection[str] | None) -> str | None:
+def _narrowed(**chosen: Collection[str] | None) -> str | None:
     """Returns what a token is narrowed to, as JSON."""
-    chosen = {"sources": sources, "subscribers": subscribers}
     results = {name: sorted(names) for name, names in chosen.items() if names is not None}
     return json.dumps(results) if results else None
 
@@ -175,6 +174,7 @@ class AdministrationWrites(Writes):
         expires: float | None = None,
         sources: frozenset[str] | None = None,
         subscribers: frozenset[str] | None = None,
+        certificates: frozenset[str] | None = None,
     ) -> Token:
         """Stores the digest of a new token. Raises LimitReached if the tenant has ``tokens_max`` already."""
         self._require_tenant(tenant_id)
@@ -183,9 +183,17 @@ class AdministrationWrites(Writes):
         self.session.execute(
             "INSERT INTO tokens (id, tenant_id, name, scopes, digest, created, expires, narrowed) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, tenant_id, name, " ".join(sorted(scopes)), digest, at, expires, _narrowed(sources, subscribers)),
+            (
+                *(number, tenant_id, name, " ".join(sorted(scopes)), digest, at, expires),
+                _narrowed(sources=sources, subscribers=subscribers, certificates=certificates),
+            ),
         )
-        return Token(number, tenant_id, name, scopes, digest, at, expires, sources=sources, subscribers=subscribers)
+        return Token(
+            *(number, tenant_id, name, scopes, digest, at, expires),
+            sources=sources,
+            subscribers=subscribers,
+            certificates=certificates,
+        )
 
     def rotate_token(self, token_id: int, digest: bytes, *, previous_until: float) -> Token:
         """Gives a token a new secret. The secret before it stays valid for a while, and earlier ones become invalid."""

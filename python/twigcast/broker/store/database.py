@@ -157,6 +157,12 @@ class Memory:
     """Queues that may have deliveries set aside; no other queue has."""
     shared_queues: set[int] = field(default_factory=set)
     """Queues that workers share, or did; no other queue has leases."""
+    urgent_queues: set[int] = field(default_factory=set)
+    """Queues whose most urgent delivery is next, or was; no other queue has deliveries with a priority."""
+    urgent_subscriptions: set[int] = field(default_factory=set)
+    """Subscriptions that say something of their urgency, or did."""
+    dropping_queues: set[int] = field(default_factory=set)
+    """Queues of subscriptions whose late deliveries are dropped, or were."""
 
 
 class Reads:

@@ -10,7 +10,7 @@ from typing import Final
 from twigcast.broker.model import ErrorRecord, MessageName, MessageSummary, RejectedRecord, StoredMessage, Submission
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
 
-MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches, id_types"
+MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches, id_types, priority, deadline"
 """Columns of a :class:`StoredMessage`, in its order."""
 
 _REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
@@ -211,8 +211,10 @@ class MessageWrites(Writes):
             raise ValueError(f"sequence numbers are to go on from {self.next_seq()}")
         names = "seq", "tenant_id", "source", "message_id", "received", "size", "matches"
         about = [(m.seq, m.tenant_id, m.source, m.message_id, m.received, len(m.xml), m.matches) for m in messages]
-        rows = [(*one, m.xml, m.id_types, m.digest) for one, m in zip(about, messages, strict=True)]
-        self.session.insert("messages", (*names, "xml", "id_types", "digest"), rows)
+        rows = [
+            (*one, m.xml, m.id_types, m.digest, m.priority, m.deadline) for one, m in zip(about, messages, strict=True)
+        ]
+        self.session.insert("messages", (*names, "xml", "id_types", "digest", "priority", "deadline"), rows)
         self.counters.add("seq", messages[-1].seq - self.counters.value("seq"))
         self.counters.add("bytes", sum(len(m.xml) for m in messages))
 

@@ -23,9 +23,10 @@ from twigcast.broker.model import (
     StoredMessage,
     WebSubRequest,
 )
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Memory, Reads, Row, Writes, chunks
 from twigcast.broker.store.messages import id_range, messages_by_seq
 from twigcast.broker.store.sharing import queue_state
+from twigcast.broker.urgency import NEVER, DeliveryUrgency, Urgency
 from twigcast.lifecycle.chains import Relation
 
 PENDING: Final = (
@@ -44,12 +45,14 @@ _PAYLOAD: Final = (
 )
 """Size in bytes of the result that a delivery ``d`` carries; NULL if it carries the message."""
 
+_BEGINNING: Final = QueuePosition(0)
+
 _DEAD_LETTER: Final = (
     "id, tenant_id, subscription_id, seq, source, message_id, received, attempts, reason, at, rewritten, revived, "
     "body, relation, told"
 )
 
-SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml), d.relation, d.told"
+SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml), d.relation, d.told, d.due"
 
 SHARED_BYTES_MIN: Final = 64
 """Results up to this size are stored with each delivery: a reference to them would take as much."""
@@ -99,29 +102,11 @@ class QueueReads(Reads):
             queue = session.rows("SELECT acked, replay_next FROM lanes WHERE id = ?", (queue_id,))
             if not queue:
                 return []
-            acked, replay_next = queue[0]
-            end = INTEGER_MAX if replay_next is None else replay_next - 1
-            # The bounds are values and the limit is inside, so that a planner without statistics reads one range of one
-            # index too. Sizes come first: bodies are read only for what is handed out, and once for each message.
-            position = (min(start.seq, INTEGER_MAX), min(start.subscription_id, INTEGER_MAX))
-            rows: list[Row] = []
-            if queue_id in self.memory.queues_set_aside:
-                # These come first: all that is set aside lies below the mark, the rest above.
-                rows = session.rows(
-                    f"SELECT {SIZES} FROM set_aside w CROSS JOIN deliveries d "
-                    "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
-                    "WHERE w.lane_id = ? AND d.lane_id = w.lane_id AND d.seq = w.seq "
-                    "AND d.subscription_id = w.subscription_id "
-                    f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?",
-                    (queue_id, *position, *params, limit),
-                )
-            rows += session.rows(
-                f"SELECT {SIZES} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
-                "AND d.acked = 0 AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
-                f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
-                "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
-                "ORDER BY d.seq, d.subscription_id",
-                (queue_id, acked, end, *position, *params, limit - len(rows)),
+            rows = pending_rows(
+                *(session, self.memory, queue_id, queue[0]),
+                after=start,
+                condition=(condition, params),
+                limit=limit,
             )
             return deliveries_of(session, within(rows, bytes_max))
 
@@ -196,7 +181,7 @@ class QueueReads(Reads):
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
             rows = session.rows(
-                f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0, d.relation, d.told "
+                f"SELECT d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, 0, d.relation, d.told, d.due "
                 "FROM subscriptions s CROSS JOIN deliveries d "
                 "WHERE s.id = ? AND d.lane_id = s.lane_id AND d.subscription_id = s.id "
                 "AND d.seq < ? ORDER BY d.seq DESC LIMIT ?",
@@ -249,6 +234,46 @@ class QueueReads(Reads):
         return [DeadLetter(*row) for row in rows]
 
 
+def pending_rows(
+    session: DatabaseSession,
+    memory: Memory,
+    queue_id: int,
+    queue: Row,
+    *,
+    columns: str = SIZES,
+    after: QueuePosition = _BEGINNING,
+    condition: tuple[str, Sequence[object]] = ("", ()),
+    limit: int,
+) -> list[Row]:
+    """Returns the first pending deliveries of a queue, whose mark and next message of a replay are given."""
+    acked, replay_next = queue
+    end = INTEGER_MAX if replay_next is None else replay_next - 1
+    more, params = condition
+    # The bounds are values and the limit is inside, so that a planner without statistics reads one range of one
+    # index too. Sizes come first: bodies are read only for what is handed out, and once for each message.
+    position = (min(after.seq, INTEGER_MAX), min(after.subscription_id, INTEGER_MAX))
+    rows: list[Row] = []
+    if queue_id in memory.queues_set_aside:
+        # These come first: all that is set aside lies below the mark, the rest above.
+        rows = session.rows(
+            f"SELECT {columns} FROM set_aside w CROSS JOIN deliveries d "
+            "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
+            "WHERE w.lane_id = ? AND d.lane_id = w.lane_id AND d.seq = w.seq "
+            "AND d.subscription_id = w.subscription_id "
+            f"AND (d.seq, d.subscription_id) > (?, ?){more} ORDER BY d.seq, d.subscription_id LIMIT ?",
+            (queue_id, *position, *params, limit),
+        )
+    rows += session.rows(
+        f"SELECT {columns} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
+        "AND d.acked = 0 AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers) "
+        f"AND (d.seq, d.subscription_id) > (?, ?){more} ORDER BY d.seq, d.subscription_id LIMIT ?) d "
+        "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
+        "ORDER BY d.seq, d.subscription_id",
+        (queue_id, acked, end, *position, *params, limit - len(rows)),
+    )
+    return rows
+
+
 def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[int]:
     rows = session.rows(
         f"SELECT l.id FROM lanes l WHERE {session.among('l.id')} "
@@ -290,8 +315,9 @@ def deliveries_of(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedD
             payloads.get((seq, subscription_id)),
             relation=None if relation is None else Relation(relation),
             window_note=told,
+            due=messages[seq].deadline if due is None else due if due < NEVER else None,
         )
-        for seq, subscription_id, queue_id, key, _, _, relation, told in rows
+        for seq, subscription_id, queue_id, key, _, _, relation, told, due in rows
         # A message that has just expired is missing for a reader without a fixed snapshot.
         if seq in messages
     ]
@@ -342,8 +368,12 @@ _WAITING: Final = (
 class QueueWrites(Writes):
     """Methods that store and acknowledge deliveries."""
 
-    def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:
-        """Stores deliveries; those that exist already stay as they are."""
+    def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> Mapping[DeliveryId, DeliveryUrgency]:
+        """Stores deliveries; those that exist already stay as they are.
+
+        Returns the urgency of those of which queue or subscription says something of it.
+        """
+        deliveries = list(deliveries)
         plain: list[NewDelivery] = []
         sharing: list[NewDelivery] = []
         rewritten: dict[int, int] = {}
@@ -366,6 +396,50 @@ class QueueWrites(Writes):
                 "UPDATE messages SET size = size + ? WHERE seq = ?", [(size, seq) for seq, size in rewritten.items()]
             )
             self.counters.add("bytes", sum(rewritten.values()))
+        return self._set_urgency(deliveries)
+
+    def _set_urgency(self, deliveries: Sequence[NewDelivery]) -> dict[DeliveryId, DeliveryUrgency]:
+        session, queues = self.session, self.memory.urgent_queues
+        chosen = [
+            d for d in deliveries if d.queue_id in queues or d.subscription_id in self.memory.urgent_subscriptions
+        ]
+        results: dict[DeliveryId, DeliveryUrgency] = {}
+        for some in chunks(chosen, 10_000):
+            among = session.among("id")
+            by_urgency = {
+                number
+                for (number,) in session.rows(
+                    f"SELECT id FROM lanes WHERE {among} AND by_urgency = 1",
+                    (session.values({d.queue_id for d in some if d.queue_id in queues}),),
+                )
+            }
+            of_subscriptions = {
+                number: None if text is None else Urgency.of_text(text)
+                for number, text in session.rows(
+                    f"SELECT id, urgency FROM subscriptions WHERE {among}",
+                    (session.values({d.subscription_id for d in some}),),
+                )
+            }
+            of_messages = {
+                seq: about
+                for seq, *about in session.rows(
+                    f"SELECT seq, priority, deadline, received FROM messages WHERE {session.among('seq')}",
+                    (session.values({d.seq for d in some}),),
+                )
+            }
+            rows: list[Row] = []
+            for queue_id, seq, number, *_ in some:
+                priority, deadline, received = of_messages[seq]
+                urgency = DeliveryUrgency.of(priority, deadline, received, of_subscriptions.get(number))
+                results[DeliveryId(seq, number)] = urgency
+                level = urgency.priority if queue_id in by_urgency else None
+                rows.append((level, urgency.due, 1 if urgency.is_dropped else None, queue_id, seq, number))
+            session.many(
+                "UPDATE deliveries SET priority = ?, due = ?, drops = ? "
+                "WHERE lane_id = ? AND seq = ? AND subscription_id = ? AND due IS NULL",
+                rows,
+            )
+        return results
 
     def _insert_deliveries(self, deliveries: Sequence[NewDelivery]) -> None:
         columns = ("lane_id", "seq", "subscription_id", "payload", "relation", "told")
@@ -455,6 +529,12 @@ class QueueWrites(Writes):
             )
         for queue_id in self.memory.shared_queues.intersection(self.marks):
             self.session.execute("DELETE FROM leases WHERE lane_id = ? AND seq <= ?", (queue_id, self.marks[queue_id]))
+        for queue_id in self.memory.urgent_queues.intersection(self.marks):
+            # Done: so that nobody passes over them to find the next one.
+            self.session.execute(
+                "UPDATE deliveries SET priority = NULL WHERE lane_id = ? AND priority IS NOT NULL AND seq <= ?",
+                (queue_id, self.marks[queue_id]),
+            )
         # Never back, and not into the range that replay is still to fill.
         self.session.many(
             "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
@@ -479,6 +559,11 @@ class QueueWrites(Writes):
         # A delivery that is not stored yet cannot be acknowledged: a mark beyond it would skip later ones.
         last = self.counters.value("seq")
         requested = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
+        if queue_id in self.memory.urgent_queues:
+            self.session.many(
+                "UPDATE deliveries SET priority = NULL WHERE lane_id = ? AND seq = ? AND subscription_id = ?",
+                [(queue_id, *id_) for id_ in requested],
+            )
         if queue_id in self.memory.queues_set_aside:
             self._acknowledge_set_aside(queue_id, [id_ for id_ in requested if id_.seq <= queue[0]])
         left = {id_ for id_ in requested if id_.seq > queue[0]}

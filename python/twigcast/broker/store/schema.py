@@ -33,6 +33,9 @@ Why the tables are as they are:
   done; rows of subscriptions that take no part for now are ``held``, so that nobody passes over them every second.
 - ``kept_messages`` names the messages of digests that are not sent yet. ``payload`` is the result of a query, or the
   message once retention has removed it.
+- ``deliveries``: ``priority`` is set while a delivery waits in a queue whose most urgent one is next, ``due`` then and
+  where it is not that of the message alone. ``drops`` is 1 until it is known what has become of a delivery that is
+  dropped when it is late.
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
   a broker without an overlay writes nothing there. ``overlay_records`` is small: sources, and a log of changes to them.
 """
@@ -265,6 +268,19 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             seq {int} NOT NULL, message_id {text} NOT NULL, at {real} NOT NULL, is_result {int} NOT NULL,
             payload {blob}, PRIMARY KEY (subscription_id, window_key, start, part, seq)) {clustered}""",
         "CREATE INDEX kept_messages_by_seq ON kept_messages (seq)",
+    ),
+    # 20: the urgency of messages, subscriptions (as JSON) and deliveries; queues whose most urgent delivery is next
+    (
+        "ALTER TABLE messages ADD COLUMN priority {int}",
+        "ALTER TABLE messages ADD COLUMN deadline {real}",
+        "ALTER TABLE subscriptions ADD COLUMN urgency {text}",
+        "ALTER TABLE lanes ADD COLUMN by_urgency {int} NOT NULL DEFAULT 0",
+        "ALTER TABLE deliveries ADD COLUMN priority {int}",
+        "ALTER TABLE deliveries ADD COLUMN due {real}",
+        "ALTER TABLE deliveries ADD COLUMN drops {int}",
+        "CREATE INDEX deliveries_by_urgency ON deliveries (lane_id, priority, due, seq, subscription_id) "
+        "WHERE priority IS NOT NULL",
+        "CREATE INDEX deliveries_that_drop ON deliveries (due) WHERE drops = 1",
     ),
 )
 

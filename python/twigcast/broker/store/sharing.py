@@ -17,7 +17,8 @@ def sharing_text(sharing: Sharing | None) -> str | None:
     """Returns settings as they are stored."""
     if sharing is None:
         return None
-    return json.dumps({"lease_seconds": sharing.lease_seconds, "attempts_max": sharing.attempts_max})
+    more = {"is_by_urgency": True} if sharing.is_by_urgency else {}
+    return json.dumps({"lease_seconds": sharing.lease_seconds, "attempts_max": sharing.attempts_max, **more})
 
 
 def queue_state(row: Row) -> QueueState:

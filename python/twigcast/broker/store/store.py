@@ -40,7 +40,9 @@ from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
+from twigcast.broker.store.urgency import UrgencyReads, UrgencyWrites
 from twigcast.broker.store.windows import WindowReads, WindowWrites
+from twigcast.broker.urgency import OverduePolicy, Urgency
 from twigcast.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Transaction(
     OverlayWrites,
     LifecycleWrites,
     WindowWrites,
+    UrgencyWrites,
 ):
     """A set of changes that become durable together."""
 
@@ -110,6 +113,7 @@ class Store(
     OverlayReads,
     LifecycleReads,
     WindowReads,
+    UrgencyReads,
 ):
     """A durable store. Made by :func:`open_store`, which also migrates and locks it.
 
@@ -132,6 +136,13 @@ class Store(
         self.memory.shared_queues.update(
             queue for (queue,) in self.rows("SELECT id FROM lanes WHERE sharing IS NOT NULL")
         )
+        self.memory.urgent_queues.update(queue for (queue,) in self.rows("SELECT id FROM lanes WHERE by_urgency = 1"))
+        for number, queue_id, text in self.rows(
+            "SELECT id, lane_id, urgency FROM subscriptions WHERE urgency IS NOT NULL"
+        ):
+            self.memory.urgent_subscriptions.add(number)
+            if Urgency.of_text(text).overdue is OverduePolicy.DROP:
+                self.memory.dropping_queues.add(queue_id)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -21,21 +21,30 @@ from twigcast.broker.model import (
     NewSubscription,
     OverflowPolicy,
     Pause,
+    PlainSubscriptions,
     Sharing,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Reads, Row, Writes, chunks
+from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Memory, Reads, Row, Writes, chunks
 from twigcast.broker.store.sealing import Sealer
 from twigcast.broker.store.sharing import read_sharing, sharing_text
+from twigcast.broker.urgency import OverduePolicy, Urgency
 from twigcast.registration import Params
 from twigcast.windows.declarations import Window, window_of_text, window_text
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, previous_secret, expires, "
     "topic, content_filter, delivery_options, state, reason, created, replay_next, replay_end, overflow, missed_from, "
-    "params, follow, when_told"
+    "params, follow, when_told, urgency"
 )
+_IS_PLAIN: Final = (
+    "CASE WHEN state = 'active' AND dialect <> 'xquery' AND topic IS NULL AND replay_next IS NULL "
+    "AND missed_from IS NULL AND overflow IS NULL AND params IS NULL AND follow IS NULL AND when_told IS NULL "
+    "THEN 1 ELSE 0 END"
+)
+_PLAIN_COLUMNS: Final = f"id, tenant_id, lane_id, key, query, namespaces, dialect, kind, {_IS_PLAIN}"
+"""The columns of :class:`PlainSubscriptions`, and whether a row is one of them."""
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _POLICIES: Final = {policy.value: policy for policy in OverflowPolicy} | {None: OverflowPolicy.SUSPEND}
 _PULL: Final = DeliverySettings()
@@ -85,6 +94,22 @@ def _window_text(window: Window | None) -> str | None:
     return None if window is None else window_text(window)
 
 
+def _urgency_text(urgency: Urgency | None) -> str | None:
+    return None if urgency is None else urgency.as_text()
+
+
+def _remember_urgency(
+    memory: Memory, queue_id: int, delivery: DeliverySettings, subscription_id: int, urgency: Urgency | None
+) -> None:
+    """Remembers where deliveries may have an urgency of their own."""
+    if delivery.is_by_urgency:
+        memory.urgent_queues.add(queue_id)
+    if urgency is not None:
+        memory.urgent_subscriptions.add(subscription_id)
+        if urgency.overdue is OverduePolicy.DROP:
+            memory.dropping_queues.add(queue_id)
+
+
 def _params(text: str | None) -> Params:
     return json.loads(text) if text else {}
 
@@ -123,6 +148,18 @@ def _subscription(row: Row, sealer: Sealer) -> StoredSubscription:
         params=_params(row[23]),
         follow=None if row[24] is None else bool(row[24]),
         window=None if row[25] is None else _window(row[25]),
+        urgency=None if row[26] is None else Urgency.of_text(row[26]),
+    )
+
+
+def _plain(tenant_id: int, rows: Sequence[Row]) -> PlainSubscriptions:
+    """Returns rows of ``_PLAIN_COLUMNS``, all of one tenant, as columns."""
+    ids, _, queues, keys, queries, texts, dialects, kinds, _ = zip(*rows, strict=True)
+    namespaces: Sequence[Mapping[str, str] | None] = texts
+    if any(texts):
+        namespaces = [None if text is None else _namespaces(text) for text in texts]
+    return PlainSubscriptions(
+        *(tenant_id, ids, queues, keys, queries, namespaces, dialects), [kind != PULL for kind in kinds]
     )
 
 
@@ -221,6 +258,29 @@ class SubscriptionReads(Reads):
             yield from (_subscription(row, self.memory.sealer) for row in rows)
             last = rows[-1][0]
 
+    def loaded_subscriptions(self) -> Iterator[PlainSubscriptions | StoredSubscription]:
+        """Yields all subscriptions of all tenants: those without anything rare as columns, all others as they are."""
+        last = 0
+
+        def work(session: DatabaseSession) -> tuple[list[Row], list[Row]]:
+            sql = f"SELECT {_PLAIN_COLUMNS} FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?"
+            rows = session.rows(sql, (last, PAGE))
+            rare = chunks((row[0] for row in rows if not row[8]), AMONG_MAX)
+            sql = f"SELECT {_COLUMNS} FROM subscriptions WHERE {session.among('id')} ORDER BY id"
+            return rows, [row for some in rare for row in session.rows(sql, (session.values(some),))]
+
+        waiting: dict[int, list[Row]] = {}
+        while (read := self.database.read(work))[0]:
+            rows, others = read
+            last = rows[-1][0]
+            for row in rows:
+                if row[8]:
+                    waiting.setdefault(row[1], []).append(row)
+            for tenant_id in [tenant_id for tenant_id, some in waiting.items() if len(some) >= PAGE]:
+                yield _plain(tenant_id, waiting.pop(tenant_id))
+            yield from (_subscription(row, self.memory.sealer) for row in others)
+        yield from (_plain(tenant_id, some) for tenant_id, some in waiting.items())
+
     def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
         """Returns how many subscriptions a tenant has, optionally only those in one state."""
         condition, params = ("", ()) if state is None else (f" AND {_in_state(state)}", (state.value,))
@@ -280,6 +340,7 @@ class SubscriptionWrites(Writes):
         overflow: OverflowPolicy = OverflowPolicy.SUSPEND,
         follow: bool | None = None,
         window: Window | None = None,
+        urgency: Urgency | None = None,
     ) -> StoredSubscription:
         """Gives a subscription another query, delivery and policy; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
@@ -294,14 +355,20 @@ class SubscriptionWrites(Writes):
                     "shared; delete the others first"
                 )
             self._set_sharing(old.queue_id, delivery.sharing)
+        if delivery.is_by_urgency != old.delivery.is_by_urgency:
+            self.session.execute(
+                "UPDATE lanes SET by_urgency = ? WHERE id = ?", (int(delivery.is_by_urgency), old.queue_id)
+            )
+        _remember_urgency(self.memory, old.queue_id, delivery, subscription_id, urgency)
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, params = ?, kind = ?, url = ?, "
             "secret = ?, previous_secret = ?, expires = ?, topic = ?, content_filter = ?, delivery_options = ?, "
-            "overflow = ?, follow = ?, when_told = ? WHERE id = ?",
+            "overflow = ?, follow = ?, when_told = ?, urgency = ? WHERE id = ?",
             (
                 *(query, _namespaces_text(namespaces), dialect, _params_text(params)),
                 *_delivery_columns(delivery, self.memory.sealer),
-                *(_policy_text(overflow), _follow_number(follow), _window_text(window), subscription_id),
+                *(_policy_text(overflow), _follow_number(follow), _window_text(window), _urgency_text(urgency)),
+                subscription_id,
             ),
         )
         return self._subscription(subscription_id)
@@ -414,6 +481,10 @@ class SubscriptionWrites(Writes):
             self.session.execute(f"DELETE FROM {table} WHERE lane_id = ?", (queue_id,))
         self.session.execute("DELETE FROM owed WHERE subscription_id = ?", (subscription_id,))
         self.session.execute("DELETE FROM deliveries WHERE lane_id = ? AND seq >= ?", (queue_id, first_seq))
+        if queue_id in self.memory.urgent_queues:
+            self.session.execute(
+                "UPDATE deliveries SET priority = NULL WHERE lane_id = ? AND priority IS NOT NULL", (queue_id,)
+            )
         replays = existing.dialect == "xquery" or first_seq <= last_seq
         replay_next = first_seq if replays else None
         replay_end = None if existing.dialect == "xquery" or not replays else last_seq
@@ -575,7 +646,7 @@ class _Adding:
         self._session = writes.session
         self._counters = writes.counters
         self._sealer = writes.memory.sealer
-        self._shared_queues = writes.memory.shared_queues
+        self._memory = writes.memory
         self._at = at
 
     def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
@@ -600,13 +671,19 @@ class _Adding:
                 )
                 acked = last_seq if replay_next is None else replay_next - 1
                 new_queues.append(
-                    (queues[name].id, *name, requested.delivery.kind, acked, replay_next, self._sharing(queues[name]))
+                    (
+                        *(queues[name].id, *name, requested.delivery.kind, acked, replay_next),
+                        *(self._sharing(queues[name]), int(requested.delivery.is_by_urgency)),
+                    )
                 )
             added = self._subscription(requested, queues[name].id, replay_next, last_seq)
+            _remember_urgency(self._memory, added.queue_id, added.delivery, added.id, added.urgency)
             taken[requested.tenant_id, requested.key] = (added.id,)
             results.append(added)
         self._session.insert(
-            "lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next", "sharing"), new_queues
+            "lanes",
+            ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next", "sharing", "by_urgency"),
+            new_queues,
         )
         self._session.insert(
             "subscriptions",
@@ -617,7 +694,7 @@ class _Adding:
 
     def _sharing(self, queue: _Queue) -> str | None:
         if queue.sharing is not None:
-            self._shared_queues.add(queue.id)
+            self._memory.shared_queues.add(queue.id)
         return sharing_text(queue.sharing)
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
@@ -673,6 +750,7 @@ class _Adding:
             overflow=requested.overflow,
             follow=requested.follow,
             window=requested.window,
+            urgency=requested.urgency,
         )
 
 
@@ -708,7 +786,8 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
 def _in_words(sharing: Sharing | None) -> str:
     if sharing is None:
         return "is ordered"
-    return f"is shared, with lease_seconds = {sharing.lease_seconds:g} and attempts_max = {sharing.attempts_max}"
+    order = ", by urgency" if sharing.is_by_urgency else ""
+    return f"is shared, with lease_seconds = {sharing.lease_seconds:g} and attempts_max = {sharing.attempts_max}{order}"
 
 
 def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
@@ -733,4 +812,5 @@ def _row(s: StoredSubscription, sealer: Sealer) -> tuple[object, ...]:
         _params_text(s.params),
         _follow_number(s.follow),
         _window_text(s.window),
+        _urgency_text(s.urgency),
     )

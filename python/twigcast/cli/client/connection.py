@@ -55,9 +55,17 @@ def connected(broker: BrokerFlags, *, retries: Retries | None = None) -> Iterato
 
 def _context(access: BrokerAccess) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=None if access.ca is None else str(access.ca))
+        context = ssl.create_default_context(cafile=None if access.ca is None else str(access.ca))
     except OSError as error:
         raise ProfileError(f"{access.ca}: the authorities cannot be read: {error.strerror or error}") from None
+    if access.cert is not None:
+        try:
+            context.load_cert_chain(access.cert, access.cert_key)
+        except OSError as error:
+            read = str(access.cert) if access.cert_key is None else f"{access.cert} and {access.cert_key}"
+            reason = error.strerror or error
+            raise ProfileError(f"{read}: the certificate and its key cannot be read: {reason}") from None
+    return context
 
 
 def advised(error: Exception, access: BrokerAccess) -> str:
@@ -70,6 +78,8 @@ def advised(error: Exception, access: BrokerAccess) -> str:
     if isinstance(error, Unauthorized):
         if access.token is None:
             return f"{access.url} needs a token: give one by {_TOKENS} ({profiles_file()})"
+        if "certificate" in str(error):
+            return f"{error}: name it with --cert FILE"
         what = f"the token in {access.token_origin}"
         return f"{access.url} does not know {what}, or no longer: give another one by {_TOKENS}"
     if isinstance(error, Forbidden):

@@ -22,7 +22,7 @@ from twigcast.errors import TwigcastError
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_NAME: Final = "default"
-_MEMBERS: Final = ("url", "token", "token_file", "ca")
+_MEMBERS: Final = ("url", "token", "token_file", "ca", "cert", "cert_key")
 
 
 class ProfileError(TwigcastError):
@@ -54,6 +54,12 @@ class BrokerFlags(OptionGroup):
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="The authorities of the broker's certificate, as PEM.")
     ] = None
+    cert: Annotated[
+        Path | None, typer.Option("--cert", metavar="FILE", help="Your own certificate, as PEM, perhaps with its key.")
+    ] = None
+    cert_key: Annotated[
+        Path | None, typer.Option("--cert-key", metavar="FILE", help="The key of your own certificate, as PEM.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,10 @@ class BrokerAccess:
     """Where the token is from, for errors."""
     ca: Path | None
     """The authorities of the broker's certificate; ``None`` for those of the system."""
+    cert: Path | None
+    """The user's own certificate."""
+    cert_key: Path | None
+    """The key of that certificate; ``None`` if it is in the same file."""
 
 
 def profiles_file() -> Path:
@@ -90,7 +100,12 @@ def resolve(flags: BrokerFlags) -> BrokerAccess:
     belongs = own is None or _checked_url(own) == url
     token, origin = _token(flags, profile, belongs=belongs, is_named=is_named)
     ca = flags.ca or (_path(profile, "ca") if belongs else None)
-    return BrokerAccess(url, token, origin, ca)
+    cert, key = flags.cert, flags.cert_key
+    if cert is None and belongs:
+        cert, key = _path(profile, "cert"), key or _path(profile, "cert_key")
+    if key is not None and cert is None:
+        raise ProfileError("a key needs its certificate: name it with --cert FILE")
+    return BrokerAccess(url, token, origin, ca, cert, key)
 
 
 def _profile(name: str | None) -> tuple[Mapping[str, Any], bool]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from twigcast.cli import common
 from twigcast.cli.client import connection
 from twigcast.cli.client.profiles import BrokerFlags
+from twigcast.cli.client.urgency import MessageUrgencyFlags
 from twigcast.errors import RejectedMessage, TwigcastError, UnreadableMessage
 from twigcast.reading.messages import Message
 
@@ -40,6 +41,7 @@ def publish(
         ),
     ] = None,
     *,
+    urgency: MessageUrgencyFlags,
     reading: common.ReadingFlags,
     namespace: common.NamespaceOption = None,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
@@ -52,6 +54,7 @@ def publish(
     Examples:
       twigcast publish alert.xml
       twigcast publish --source weather inbox/
+      twigcast publish --priority 9 --deadline '15 min' tornado.xml
       twigcast publish --record item --record-id guid channel.xml
       curl ... | twigcast publish --documents -
 
@@ -60,8 +63,9 @@ def publish(
     inbox = common.MessageInput(messages, reading, errors, common.parse_namespaces(namespace))
     if message_id is not None and (len(messages) > 1 or inbox.options.cuts or Path(messages[0]).is_dir()):
         raise typer.BadParameter("it is for one message; records get theirs by --record-id", param_hint="--id")
+    about = {"source": source, "priority": urgency.priority, "deadline": urgency.deadline}
     with connection.connected(broker) as client:
-        sender = _Sender(client, inbox, source, message_id, with_own_ids=reading.record_id is not None, json=as_json)
+        sender = _Sender(client, inbox, about, message_id, with_own_ids=reading.record_id is not None, json=as_json)
         for group in _Ahead(inbox).groups():
             sender.send(group)
     return inbox.status
@@ -110,7 +114,8 @@ class _Sender:
 
     client: Client
     inbox: common.MessageInput
-    source: str | None
+    about: Mapping[str, Any]
+    """The source and the urgency of all messages."""
     message_id: str | None
     with_own_ids: bool = field(kw_only=True)
     json: bool = field(kw_only=True)
@@ -134,7 +139,7 @@ class _Sender:
         from twigcast.broker.errors import IdReused, TooLarge
 
         try:
-            accepted = self.client.publish(message.xml, message_id=self._id(message), source=self.source)
+            accepted = self.client.publish(message.xml, message_id=self._id(message), **self.about)
         except RejectedMessage as error:
             self.inbox.reject(message, error)
         except (IdReused, TooLarge) as error:
@@ -146,7 +151,7 @@ class _Sender:
         from twigcast.client import Accepted, Publication, Rejected
 
         outcomes = self.client.publish_many(
-            [Publication(message.xml, self._id(message)) for message in group], source=self.source
+            [Publication(message.xml, self._id(message)) for message in group], **self.about
         )
         for message, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Accepted):

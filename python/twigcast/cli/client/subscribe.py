@@ -15,6 +15,7 @@ from twigcast.cli import common
 from twigcast.cli.client import connection
 from twigcast.cli.client.output import as_row
 from twigcast.cli.client.profiles import BrokerFlags
+from twigcast.cli.client.urgency import UrgencyFlags
 from twigcast.errors import InvalidContext, RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.registration import Params, Subscription
 from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from twigcast.client import Client, Imported
     from twigcast.client.calls import Start
 
-_MORE: Final = ("delivery", "subscriber", "overflow", "follow", "when")
+_MORE: Final = ("delivery", "subscriber", "overflow", "follow", "when", "urgency")
 """Members of exported subscriptions that files of subscriptions do not have."""
 
 
@@ -67,6 +68,14 @@ class OverflowName(StrEnum):
     REFUSE = "refuse"
 
 
+_OverflowOption = Annotated[
+    OverflowName | None, typer.Option("--overflow", help="What happens when too much waits; by default suspend.")
+]
+_SecretOption = Annotated[
+    Path | None, typer.Option("--secret-file", metavar="FILE", help="The secret that signs what is posted.")
+]
+
+
 def subscribe(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="Your own name of the subscription.")] = None,
     query: Annotated[str | None, typer.Argument(metavar="QUERY", help="XPath, or For-Where-Return.")] = None,
@@ -88,17 +97,13 @@ def subscribe(
     webhook: Annotated[
         str | None, typer.Option("--webhook", metavar="URL", help="Where deliveries are posted to, instead of pulled.")
     ] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option("--secret-file", metavar="FILE", help="The secret that signs what is posted.")
-    ] = None,
+    secret_file: _SecretOption = None,
     shared: Annotated[
         bool, typer.Option("--shared", help="Let several workers take its deliveries beside each other.")
     ] = False,
     lease: _LeaseOption = None,
     attempts_max: _AttemptsOption = None,
-    overflow: Annotated[
-        OverflowName | None, typer.Option("--overflow", help="What happens when too much waits; by default suspend.")
-    ] = None,
+    overflow: _OverflowOption = None,
     follow: _FollowOption = None,
     when: _WhenOption = None,
     start: Annotated[
@@ -109,6 +114,7 @@ def subscribe(
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     as_json: connection.JsonOption = False,
     *,
+    urgency: UrgencyFlags,
     broker: BrokerFlags,
 ) -> int:
     r"""Subscribe to messages of a broker: to one query, or to all of a file.
@@ -121,21 +127,23 @@ def subscribe(
       twigcast subscribe hook //alert --webhook https://example.org/in --secret-file hook.key
       twigcast subscribe hourly //alert --when '{"digest": "1 h"}'
       twigcast subscribe jobs //order --shared --lease 60 --attempts-max 3
+      twigcast subscribe warn //warning --priority 9 --deadline '15 min' --shared --order urgency
       twigcast subscribe -s subscriptions.jsonl --replace
 
     Exit status: 0 done, 2 bad usage or query, or the broker did not do it.
     """
     _check_usage(key, query, subscriptions, param, start, replace=replace)
     dialect = common.dialect_reading(dialect, numbers)
-    sharing = _sharing(lease, attempts_max, shared=shared, pulled=webhook is None)
-    delivery = sharing or _delivery(webhook, secret_file)
     declared = common.parse_namespaces(namespace)
     options = {
         "subscriber": subscriber,
-        "delivery": delivery,
+        "delivery": urgency.ordered(
+            _sharing(lease, attempts_max, shared=shared, pulled=webhook is None) or _delivery(webhook, secret_file)
+        ),
         "overflow": overflow and overflow.value,
         "follow": follow,
         "when": common.parse_when(when),
+        "urgency": urgency.fields(),
     }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if subscriptions is not None:
@@ -222,9 +230,7 @@ def parse_start(text: str) -> Start:
     return time
 
 
-def _sharing(
-    lease: float | None, attempts_max: int | None, *, shared: bool, pulled: bool
-) -> dict[str, str | float] | None:
+def _sharing(lease: float | None, attempts_max: int | None, *, shared: bool, pulled: bool) -> dict[str, Any] | None:
     """Returns the delivery settings of a shared queue; ``None`` without one."""
     given: dict[str, float] = {"lease_seconds": lease or 0.0, "attempts_max": attempts_max or 0}
     given = {name: value for name, value in given.items() if value}
@@ -235,7 +241,7 @@ def _sharing(
     return {"kind": "pull", "queue": "shared", **given} if shared else None
 
 
-def _delivery(webhook: str | None, secret_file: Path | None) -> dict[str, str] | None:
+def _delivery(webhook: str | None, secret_file: Path | None) -> dict[str, Any] | None:
     if webhook is None:
         if secret_file is not None:
             raise typer.BadParameter("it signs what is posted to --webhook URL", param_hint="--secret-file")

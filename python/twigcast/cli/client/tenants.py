@@ -124,6 +124,14 @@ def add_token(
         list[str] | None,
         typer.Option("--subscriber", metavar="NAME", help="Receive only what this subscriber gets. May be repeated."),
     ] = None,
+    certificate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--certificate",
+            metavar="FINGERPRINT",
+            help="Open nothing without this client certificate, named by its SHA-256. May be repeated.",
+        ),
+    ] = None,
     as_json: connection.JsonOption = False,
     *,
     broker: BrokerFlags,
@@ -138,6 +146,7 @@ def add_token(
             expires=expires,
             sources=source or None,
             subscribers=subscriber or None,
+            certificates=certificate or None,
         )
     print(common.as_json(as_row(token)) if as_json else token.token)
     return 0

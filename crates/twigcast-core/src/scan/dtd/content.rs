@@ -4,9 +4,10 @@
 //! copies that references make are counted as well.
 
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use super::declarations::{AttributeDeclaration, Declarations, Entity};
+use super::chain::{DeclarationChain, ElementDeclarations};
+use super::declarations::{Declarations, Entity};
 use super::escaping::{escape_text, escape_value};
 use super::tag_ranges::TagRanges;
 use super::text_table::TextTable;
@@ -22,81 +23,40 @@ const AMPLIFICATION_MAX: usize = 100;
 /// Bytes that entities may come to in any message.
 const AMPLIFICATION_FREE_BYTES: usize = 8 << 20;
 
-/// The declarations that hold for a message: what the message says itself comes first.
-#[derive(Clone, Copy)]
-pub struct DeclarationChain<'d> {
-    pub own: &'d Declarations,
-    /// An external DTD that was read for the message.
-    pub external: Option<&'d Declarations>,
-    /// The entities of HTML and ISO, if they are to be used.
-    pub sets: Option<&'d Declarations>,
-}
-
-impl<'d> DeclarationChain<'d> {
-    fn entity(&self, name: &[u8]) -> Option<&'d Entity> {
-        let chain = [Some(self.own), self.external, self.sets];
-        chain.into_iter().flatten().find_map(|declarations| declarations.entities.get(name))
-    }
-
-    pub fn of_element(&self, name: &[u8]) -> ElementDeclarations<'d> {
-        let external = self.external.map_or(&[][..], |external| external.of_element(name));
-        ElementDeclarations { own: self.own.of_element(name), external }
-    }
-
-    pub fn changes_elements(&self) -> bool {
-        self.own.changes_elements() || self.external.is_some_and(Declarations::changes_elements)
-    }
-
-    /// Returns whether an element may be changed whose name, up to a colon, has this key.
-    #[inline(always)]
-    pub fn may_change(&self, key: PackedName) -> bool {
-        self.own.may_change(key) || self.external.is_some_and(|external| external.may_change(key))
-    }
-}
-
-/// The attributes that are declared for one element.
-#[derive(Clone, Copy)]
-pub struct ElementDeclarations<'d> {
-    own: &'d [AttributeDeclaration],
-    external: &'d [AttributeDeclaration],
-}
-
-impl<'d> ElementDeclarations<'d> {
-    pub fn iter(self) -> impl Iterator<Item = &'d AttributeDeclaration> {
-        let hides = move |added: &&AttributeDeclaration| self.own.iter().all(|own| own.name != added.name);
-        self.own.iter().chain(self.external.iter().filter(hides))
-    }
-}
-
-/// Expands entities at the places where they are referred to.
-pub struct Expander<'d> {
-    chain: DeclarationChain<'d>,
+/// The texts that entities come to, for all parts of a document.
+#[derive(Debug, Default)]
+pub struct EntityTexts {
     contents: TextTable,
     values: TextTable,
     /// The values as they have to stand in start tags.
     written_values: TextTable,
+    tag: TagRanges,
+    /// The bytes of all texts.
+    pub bytes: usize,
+}
+
+/// Expands entities at the places where they are referred to.
+pub struct Expander<'t, 'd> {
+    chain: DeclarationChain<'d>,
+    texts: &'t mut EntityTexts,
     /// The entities that are being expanded.
     open: Vec<Box<[u8]>>,
     /// The place where the message refers to the outermost of them.
     pub at: usize,
-    tag: TagRanges,
     /// The last element with declared attributes, by a key that has all of its name.
     last: Option<(PackedName, ElementDeclarations<'d>)>,
     expanded_bytes: usize,
     expanded_bytes_max: usize,
 }
 
-impl<'d> Expander<'d> {
-    /// Creates an expander for a message of so many bytes.
-    pub fn new(chain: DeclarationChain<'d>, message_bytes: usize) -> Self {
+impl<'t, 'd> Expander<'t, 'd> {
+    /// Creates an expander for a message of so many bytes. `texts`: those of the same declarations.
+    pub fn new(chain: DeclarationChain<'d>, message_bytes: usize, texts: &'t mut EntityTexts) -> Self {
         Self {
             chain,
-            contents: TextTable::default(),
-            values: TextTable::default(),
-            written_values: TextTable::default(),
+            texts,
             open: Vec::new(),
             at: 0,
-            tag: TagRanges::default(),
             last: None,
             expanded_bytes: 0,
             expanded_bytes_max: message_bytes.saturating_mul(AMPLIFICATION_MAX).max(AMPLIFICATION_FREE_BYTES),
@@ -208,8 +168,14 @@ impl<'d> Expander<'d> {
         }
     }
 
+    /// Counts bytes of a text that is kept.
+    fn kept(&mut self, text: String) -> Arc<str> {
+        self.texts.bytes += text.len();
+        text.into()
+    }
+
     /// Returns what stands between the `&` at `at` and its `;`, and what follows.
-    fn reference<'t>(&self, bytes: &'t [u8], at: usize) -> ScanResult<(&'t [u8], usize)> {
+    fn reference<'b>(&self, bytes: &'b [u8], at: usize) -> ScanResult<(&'b [u8], usize)> {
         let name = memchr::memchr(b';', &bytes[at..]).map(|length| &bytes[at + 1..at + length]);
         let is_whole = |name: &&[u8]| !name.is_empty() && !name.iter().any(|&b| is(b, SPACE) || b"<>&\"'".contains(&b));
         match name.filter(is_whole) {
@@ -221,16 +187,16 @@ impl<'d> Expander<'d> {
         }
     }
 
-    fn entity_value(&mut self, name: &[u8]) -> ScanResult<Rc<str>> {
-        let value = match self.values.get(name, PackedName::of(name)) {
-            Some(value) => Rc::clone(value),
+    fn entity_value(&mut self, name: &[u8]) -> ScanResult<Arc<str>> {
+        let value = match self.texts.values.get(name, PackedName::of(name)) {
+            Some(value) => Arc::clone(value),
             None => {
                 let text = self.enter(name)?;
                 let mut value = String::new();
                 self.value(text, &mut value)?;
                 self.open.pop();
-                let value: Rc<str> = value.into();
-                self.values.insert(name, Rc::clone(&value));
+                let value = self.kept(value);
+                self.texts.values.insert(name, Arc::clone(&value));
                 value
             }
         };
@@ -241,21 +207,22 @@ impl<'d> Expander<'d> {
     /// Writes the text of an entity as it has to stand in the value of an attribute, between quotes of either kind. `key`
     /// is that of the name.
     pub fn write_value(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
-        if let Some(value) = self.written_values.get(name, key) {
+        if let Some(value) = self.texts.written_values.get(name, key) {
             out.push_str(value);
             let length = value.len();
             return self.charge(length);
         }
         let start = out.len();
         escape_value(&self.entity_value(name)?, out);
-        self.written_values.insert(name, out[start..].into());
+        let value = self.kept(out[start..].into());
+        self.texts.written_values.insert(name, value);
         Ok(())
     }
 
     /// Writes the text of an entity as it has to stand in content, with all references to entities resolved. `key` is that of
     /// the name.
     pub fn write_content(&mut self, name: &[u8], key: PackedName, out: &mut String) -> ScanResult<()> {
-        if let Some(content) = self.contents.get(name, key) {
+        if let Some(content) = self.texts.contents.get(name, key) {
             out.push_str(content);
             let length = content.len();
             return self.charge(length);
@@ -264,16 +231,16 @@ impl<'d> Expander<'d> {
         Ok(())
     }
 
-    fn entity_content(&mut self, name: &[u8]) -> ScanResult<Rc<str>> {
-        let content = match self.contents.get(name, PackedName::of(name)) {
-            Some(content) => Rc::clone(content),
+    fn entity_content(&mut self, name: &[u8]) -> ScanResult<Arc<str>> {
+        let content = match self.texts.contents.get(name, PackedName::of(name)) {
+            Some(content) => Arc::clone(content),
             None => {
                 let text = self.enter(name)?;
                 let mut content = String::new();
                 self.content(text, &mut content)?;
                 self.open.pop();
-                let content: Rc<str> = content.into();
-                self.contents.insert(name, Rc::clone(&content));
+                let content = self.kept(content);
+                self.texts.contents.insert(name, Arc::clone(&content));
                 content
             }
         };
@@ -339,7 +306,7 @@ impl<'d> Expander<'d> {
     /// written: it is no start tag.
     pub fn start_tag(&mut self, text: &str, start: usize, out: &mut String) -> ScanResult<Option<usize>> {
         let source = text.as_bytes();
-        let mut tag = std::mem::take(&mut self.tag);
+        let mut tag = std::mem::take(&mut self.texts.tag);
         let read = tag.read(source, start);
         let done = match read {
             None => Ok(None),
@@ -353,7 +320,7 @@ impl<'d> Expander<'d> {
                 self.declared_tag(text, (start, last, end), of_element, &tag, out).map(|()| Some(end))
             }
         };
-        self.tag = tag;
+        self.texts.tag = tag;
         done
     }
 
@@ -444,7 +411,8 @@ pub(super) fn attribute_text(
     declarations: &Declarations,
 ) -> ScanResult<String> {
     let chain = DeclarationChain { own: declarations, external: None, sets: None };
-    let mut expander = Expander::new(chain, checked.text.len());
+    let mut texts = EntityTexts::default();
+    let mut expander = Expander::new(chain, checked.text.len(), &mut texts);
     expander.at = literal.start;
     let mut value = String::new();
     expander.value(&checked.text[literal], &mut value)?;

@@ -38,6 +38,7 @@ pub struct Declarations {
     pub(super) entities: HashMap<Box<[u8]>, Entity, RandomState>,
     /// By name of the element.
     pub(super) attributes: HashMap<Box<[u8]>, Vec<AttributeDeclaration>, RandomState>,
+    has_ids: bool,
     /// The elements with an attribute that may not be as it is written.
     changing: NameFilter,
     /// The number of entities that refer to entities.
@@ -134,6 +135,7 @@ impl Declarations {
         if declaration.changes_elements() && !declared.iter().any(AttributeDeclaration::changes_elements) {
             self.changing.add(element);
         }
+        self.has_ids |= declaration.is_id;
         declared.push(declaration);
     }
 
@@ -156,6 +158,11 @@ impl Declarations {
     #[inline(always)]
     pub(crate) fn may_change(&self, key: PackedName) -> bool {
         self.changing.may_have(key)
+    }
+
+    /// Returns the byte that the names of all such elements begin with; none if they begin with different ones.
+    pub(super) fn first_changing_byte(&self) -> Option<u8> {
+        self.changing.first_byte()
     }
 
     pub(super) fn of_element(&self, name: &[u8]) -> &[AttributeDeclaration] {
@@ -189,23 +196,6 @@ impl Declarations {
         write_ids(&self.ids(), out);
     }
 
-    /// Writes a short DOCTYPE that declares the ID attributes that a part of the message may have, also those of an external
-    /// DTD; nothing if it has none.
-    pub(crate) fn write_ids_of(&self, part: &[u8], external: Option<&Self>, out: &mut Vec<u8>) {
-        let mut ids = self.ids();
-        ids.extend(external.map_or_else(Vec::new, Self::ids));
-        ids.sort_unstable();
-        ids.dedup();
-        let occurs = |name: &[u8]| memchr::memmem::find(part, name).is_some();
-        // Most have one name, and most parts without that have no ID.
-        let mut names: Vec<&[u8]> = ids.iter().map(|&(_, attribute)| attribute).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| occurs(name));
-        ids.retain(|(element, attribute)| names.binary_search(attribute).is_ok() && occurs(&[b"<", *element].concat()));
-        write_ids(&ids, out);
-    }
-
     /// Notes in a document which attributes are IDs.
     pub(crate) fn note_ids(self, document: &mut Document) {
         for (element, attributes) in self.attributes {
@@ -215,11 +205,12 @@ impl Declarations {
     }
 
     pub(crate) fn declares_ids(&self) -> bool {
-        self.attributes.values().flatten().any(|attribute| attribute.is_id)
+        self.has_ids
     }
 }
 
-fn write_ids(ids: &[(&[u8], &[u8])], out: &mut Vec<u8>) {
+/// Writes a short DOCTYPE that declares ID attributes of elements; nothing if there are none.
+pub(super) fn write_ids(ids: &[(&[u8], &[u8])], out: &mut Vec<u8>) {
     if ids.is_empty() {
         return;
     }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::content::{DeclarationChain, Expander};
+use super::chain::DeclarationChain;
+use super::content::{EntityTexts, Expander};
 use super::declarations::Declarations;
 use super::markup_search::{ContextTracker, MarkupContext, MarkupSearch};
 use super::tag_plans::{TagPlans, WrittenPart, prefixed_name_at};
@@ -27,6 +28,21 @@ pub struct OtherDeclarations<'d> {
     pub sets: Option<&'d Declarations>,
     /// The sets count whether or not the message has a public identifier for which they are known.
     pub uses_sets: bool,
+}
+
+impl<'d> OtherDeclarations<'d> {
+    /// Returns these declarations behind those of a message.
+    pub(super) fn behind(self, own: &'d Declarations) -> DeclarationChain<'d> {
+        let sets = self.sets.filter(|_| self.uses_sets || own.declares_html);
+        DeclarationChain { own, external: self.external, sets }
+    }
+}
+
+/// The texts of entities and the plans of elements that were found out for one part of a document and hold for the next.
+#[derive(Debug, Default)]
+pub(super) struct ExpansionState {
+    pub texts: EntityTexts,
+    pub plans: TagPlans,
 }
 
 /// A message whose DOCTYPE has taken effect.
@@ -89,8 +105,8 @@ pub(in crate::scan) fn expand_from(
 ) -> ScanResult<String> {
     memory.clear();
     memory.reserve(text.len() + text.len() / 16);
-    let others = OtherDeclarations::default();
-    body(text, BodyRange { start, written: 0 }, own, others, limits, &mut memory)?;
+    let (chain, mut found) = (OtherDeclarations::default().behind(own), ExpansionState::default());
+    body(text, BodyRange { start, written: 0 }, chain, &mut found, limits, &mut memory)?;
     Ok(memory)
 }
 
@@ -111,23 +127,9 @@ fn written(
     let behind = if doctype.is_empty() { doctype.end } else { skip_spaces(source, doctype.end) };
     let remains = doctype.start..out.len() + (behind - doctype.end);
     out.push_str(&text[doctype.end..root]);
-    body(text, BodyRange { start: root, written: root }, &own, other, limits, &mut out)?;
+    let (chain, mut found) = (other.behind(&own), ExpansionState::default());
+    body(text, BodyRange { start: root, written: root }, chain, &mut found, limits, &mut out)?;
     Ok(ExpandedMessage { xml: out.into_bytes(), remains })
-}
-
-/// Returns one element of a message with everything in it expanded as [`expand`] does. `own`: what the message declares.
-pub fn expand_element(
-    element: &[u8],
-    own: &Declarations,
-    other: OtherDeclarations<'_>,
-    limits: &Limits,
-) -> Result<Vec<u8>, MessageError> {
-    let mut out = String::with_capacity(element.len() + element.len() / 16);
-    let expanded = match std::str::from_utf8(element) {
-        Ok(text) => body(text, BodyRange { start: 0, written: 0 }, own, other, limits, &mut out),
-        Err(error) => Err(Fault::malformed(error.valid_up_to(), "the bytes are not UTF-8")),
-    };
-    expanded.map(|()| out.into_bytes()).map_err(|fault| fault.into_error(element))
 }
 
 /// Writes spaces over a DOCTYPE; what remains of it are the ID attributes, with those of the external DTD.
@@ -146,7 +148,7 @@ fn blank(
         let mut ids = Vec::new();
         match external {
             None => own.write_ids(&mut ids),
-            Some(_) => own.write_ids_of(&source[root..], external, &mut ids),
+            Some(_) => DeclarationChain { own, external, sets: None }.write_ids_of(&source[root..], &mut ids),
         }
         let mut short = String::from_utf8(ids).expect("it is put together from text");
         // It is not longer than what it stands for, but for declarations of many attributes at once.
@@ -159,27 +161,24 @@ fn blank(
 }
 
 /// The part of a message that is expanded.
-struct BodyRange {
-    /// Where it starts, in content.
-    start: usize,
+pub(super) struct BodyRange {
+    /// The offset where it starts, in content.
+    pub start: usize,
     /// Everything before this has been written.
-    written: usize,
+    pub written: usize,
 }
 
 /// Writes what follows the prolog, or an offset behind it.
-fn body(
+pub(super) fn body(
     text: &str,
     BodyRange { start, written }: BodyRange,
-    own: &Declarations,
-    other: OtherDeclarations<'_>,
+    chain: DeclarationChain<'_>,
+    ExpansionState { texts, plans }: &mut ExpansionState,
     limits: &Limits,
     out: &mut String,
 ) -> ScanResult<()> {
     let source = text.as_bytes();
-    let sets = other.sets.filter(|_| other.uses_sets || own.declares_html);
-    let chain = DeclarationChain { own, external: other.external, sets };
-    let expander = Expander::new(chain, source.len());
-    let plans = TagPlans::default();
+    let expander = Expander::new(chain, source.len(), texts);
     let mut body = BodyWriter { source, text, chain, expander, plans, written };
     if chain.changes_elements() {
         body.write_with_tags(start, limits, out)?
@@ -195,17 +194,17 @@ fn body(
 }
 
 /// Writes the parts of a message that change; what lies between them is copied.
-struct BodyWriter<'a, 'd> {
+struct BodyWriter<'a, 't, 'd> {
     source: &'a [u8],
     text: &'a str,
     chain: DeclarationChain<'d>,
-    expander: Expander<'d>,
-    plans: TagPlans<'d>,
+    expander: Expander<'t, 'd>,
+    plans: &'t mut TagPlans,
     /// Everything before this has been written.
     written: usize,
 }
 
-impl BodyWriter<'_, '_> {
+impl BodyWriter<'_, '_, '_> {
     /// Returns whether what has been written, up to `at`, is over the limit.
     fn is_over(&self, at: usize, limits: &Limits, out: &str) -> bool {
         out.len() + at.saturating_sub(self.written) > limits.message_bytes_max
@@ -239,13 +238,14 @@ impl BodyWriter<'_, '_> {
     /// Writes what changes from `at` on if tags do too.
     fn write_with_tags(&mut self, mut at: usize, limits: &Limits, out: &mut String) -> ScanResult<()> {
         let source = self.source;
-        let mut search = MarkupSearch::new(source, at);
+        let mut search = MarkupSearch::new(source, at, self.chain.first_changing_byte());
         let mut contexts = ContextTracker::new(at);
         while let Some(found) = search.next(at) {
             at = found + 1;
             match (source[found], byte(source, at)) {
                 (b'&', _) => {
                     let Some(reference) = Reference::read(self.text, found) else { continue };
+                    contexts.last_tag(source, found);
                     let context = contexts.context(source, found);
                     if self.is_over(found, limits, out) || !self.reference(context, reference, out)? {
                         break;
@@ -257,9 +257,8 @@ impl BodyWriter<'_, '_> {
                     at = behind;
                     contexts.content(at);
                 }
-                (_, b'/') => contexts.tag(found),
                 _ => match self.changed_tag(found, limits, out)? {
-                    ChangedTag::Unchanged => contexts.tag(found),
+                    ChangedTag::Unchanged => {}
                     ChangedTag::EndsAt(end) => {
                         at = end;
                         contexts.content(at);
@@ -292,23 +291,26 @@ impl BodyWriter<'_, '_> {
     #[inline(always)]
     fn changed_tag(&mut self, start: usize, limits: &Limits, out: &mut String) -> ScanResult<ChangedTag> {
         let source = self.source;
-        if is(byte(source, start + 1), NAME_START) {
-            let (name_end, key) = name_at(source, start + 1);
-            let next = byte(source, name_end);
-            if next < 0x80 {
-                if !self.chain.may_change(key) {
-                    return Ok(ChangedTag::Unchanged);
-                }
-                if !self.is_over(start, limits, out) {
-                    let (name_end, key) =
-                        if next == b':' { prefixed_name_at(source, start + 1) } else { (name_end, key) };
-                    let mut written = WrittenPart(self.written);
-                    let end = self.plans.write(self.chain, self.text, (start, name_end, key), &mut written, out);
-                    self.written = written.0;
-                    if let Some(end) = end {
-                        return Ok(ChangedTag::EndsAt(end));
-                    }
-                }
+        let mut name = self.plans.last_name_at(source, start + 1);
+        if name.is_none() && is(byte(source, start + 1), NAME_START) {
+            let (end, key) = name_at(source, start + 1);
+            let next = byte(source, end);
+            if next < 0x80 && !self.chain.may_change(key) {
+                return Ok(ChangedTag::Unchanged);
+            }
+            name = match next {
+                b':' => Some(prefixed_name_at(source, start + 1)),
+                _ => Some((end, key)).filter(|_| next < 0x80),
+            };
+        }
+        if let Some((name_end, key)) = name
+            && !self.is_over(start, limits, out)
+        {
+            let mut written = WrittenPart(self.written);
+            let end = self.plans.write(self.chain, self.text, (start, name_end, key), &mut written, out);
+            self.written = written.0;
+            if let Some(end) = end {
+                return Ok(ChangedTag::EndsAt(end));
             }
         }
         let is_whole = !self.is_over(start, limits, out) && self.start_tag(start, out)?;

@@ -6,8 +6,10 @@
 //! is ever read: what an external DTD declares can be handed over as [`Declarations`].
 //!
 //! - [`declarations`]: what is declared
+//! - [`chain`]: what is declared in the message or elsewhere
 //! - [`subset`]: reads an internal subset
 //! - [`expand`]: writes a message again
+//! - [`elements`]: writes the elements of a document one by one
 //! - [`tag_plans`]: what is declared for an element, ready for start tags as most are written
 //! - [`tag_ranges`]: where the attributes of a start tag stand
 //! - [`content`]: the texts of entities, checked and escaped, for the places where they are referred to
@@ -16,8 +18,10 @@
 //! - [`text_table`]: texts and names, found fast
 //! - [`tokens`]: values of attributes that are lists of tokens
 
+mod chain;
 mod content;
 mod declarations;
+pub mod elements;
 mod escaping;
 pub mod expand;
 mod markup_search;

@@ -4,6 +4,18 @@ use std::ops::Range;
 
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, name_at, skip_spaces};
 
+/// Returns the end of the name of an element or attribute at `at`, also of one that is not well-formed.
+pub(super) fn name_end(source: &[u8], mut at: usize) -> usize {
+    let is_name = |b: u8| !is(b, SPACE) && !matches!(b, 0 | b'>' | b'/' | b'=' | b'"' | b'\'' | b'<' | b'&');
+    if is(byte(source, at), NAME_START) {
+        at = name_at(source, at).0;
+    }
+    while is_name(byte(source, at)) {
+        at += 1;
+    }
+    at
+}
+
 /// One start tag, with the ranges of names and values of its attributes.
 #[derive(Debug, Default)]
 pub struct TagRanges {
@@ -31,18 +43,8 @@ impl TagRanges {
     /// Reads the start tag at `start`; answers with the end of its name, that of its last attribute, and its own. None:
     /// it is none.
     pub fn read(&mut self, source: &[u8], start: usize) -> Option<(usize, usize, usize)> {
-        let is_name = |b: u8| !is(b, SPACE) && !matches!(b, 0 | b'>' | b'/' | b'=' | b'"' | b'\'' | b'<' | b'&');
-        let name_end = |mut at: usize| {
-            if is(byte(source, at), NAME_START) {
-                at = name_at(source, at).0;
-            }
-            while is_name(byte(source, at)) {
-                at += 1;
-            }
-            at
-        };
         self.attributes.clear();
-        let element_end = name_end(start + 1);
+        let element_end = name_end(source, start + 1);
         let mut last = element_end;
         if last == start + 1 {
             return None;
@@ -55,7 +57,7 @@ impl TagRanges {
                 _ if at == last => return None,
                 _ => {}
             }
-            let end = name_end(at);
+            let end = name_end(source, at);
             let equals = skip_spaces(source, end);
             let quote = skip_spaces(source, equals + 1);
             if end == at || byte(source, equals) != b'=' || !matches!(byte(source, quote), b'"' | b'\'') {

@@ -42,10 +42,15 @@ pub fn write_plain_tokens(value: &str, out: &mut String) {
     }
 }
 
+/// Bytes that begin where a word does.
+#[derive(Debug, Default)]
+#[repr(align(16))]
+struct ShortValue([u8; SHORT_VALUE]);
+
 /// The tokens of a value in which nothing has to be decoded.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct PlainTokens {
-    short: [u8; SHORT_VALUE],
+    short: ShortValue,
     long: String,
 }
 
@@ -57,14 +62,20 @@ impl PlainTokens {
         if bytes.len() > SHORT_VALUE {
             return self.of_long(value);
         }
+        // With zeros behind it, the words of a short value are checked, and not its bytes.
+        self.short.0 = [0; SHORT_VALUE];
         let (mut length, mut last) = (0, b' ');
         for &b in bytes {
-            self.short[length] = b;
+            self.short.0[length] = b;
             length += usize::from(b != b' ' || last != b' ');
             last = b;
         }
         length -= usize::from(length > 0 && last == b' ');
-        (length < bytes.len()).then(|| std::str::from_utf8(&self.short[..length]).expect("spaces are whole characters"))
+        if length == bytes.len() {
+            return None;
+        }
+        let text = std::str::from_utf8(&self.short.0).expect("spaces are whole characters");
+        Some(&text[..length])
     }
 
     #[inline(never)]
