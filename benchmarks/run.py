@@ -33,8 +33,8 @@ from benchmarks import (
     transformation_peers,
     urgency,
     webhooks,
-    words,
     window_states,
+    words,
     workloads,
 )
 from benchmarks.measure import Row

@@ -94,7 +94,7 @@ pub struct SampledWords {
     pub hashes: Vec<u64>,
 }
 
-/// What the operands of a message were.
+/// The values that the operands of a message have.
 pub struct SampledValues<'s, O> {
     /// Operands with their values, those aside that are words.
     pub operands: O,

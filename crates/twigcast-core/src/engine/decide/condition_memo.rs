@@ -39,7 +39,7 @@ pub(super) struct OperandRecord {
     /// They are the words of a text, of which the tests for equal texts are known, in no order. Their texts are read only if
     /// something asks for these.
     pub(super) are_words: bool,
-    /// If they are words: the edition of the table for which rows are known, and which these are.
+    /// The edition of the table for which rows are known, if they are words, and which these are.
     pub(super) rows_of: u64,
     pub(super) rows: (u32, u32),
     /// The texts are read, if they are words.
@@ -122,7 +122,7 @@ impl HeldTests {
         is_new
     }
 
-    /// Remembers which tests were added, so that they can be forgotten.
+    /// Records which tests were added, so that they can be forgotten.
     pub(super) fn keep(&mut self, tests: &[ConditionId]) {
         self.set.extend_from_slice(tests);
     }

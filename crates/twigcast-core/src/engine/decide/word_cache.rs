@@ -1,4 +1,4 @@
-//! What words of texts lead to, by the words as they are written: the tests for them, and the rows of the queries that wait. What
+//! A cache of where words of texts lead, by the words as they are written: to tests, and to rows of the queries that wait. What
 //! messages say again and again is divided into words, but neither folded nor stemmed nor looked up anew.
 //!
 //! All of it is small and lies together, since a text has hundreds of words: what is spread over the memory of a population takes
@@ -35,7 +35,7 @@ pub(super) const ROW_NOT_KEPT: u32 = u32::MAX - 1;
 pub(super) struct WordReader {
     /// The words that are asked for.
     pub words_edition: u64,
-    /// What waits for them; 0: nothing does.
+    /// The edition of the table where queries wait for them; 0: there is none.
     pub table_edition: u64,
     /// The operand.
     pub operand: OperandId,
@@ -52,7 +52,7 @@ pub(super) struct WordLookUp<'l> {
     pub options: WordOptions,
 }
 
-/// Where a word leads.
+/// The test and the row to which a word leads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WordLead {
     /// The test for it; [`ConditionId::NONE`]: there is none.
