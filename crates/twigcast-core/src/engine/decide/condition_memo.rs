@@ -122,7 +122,7 @@ impl HeldTests {
         is_new
     }
 
-    /// Records which tests were added, so that they can be forgotten.
+    /// Appends tests to those that were added, so that they can be forgotten.
     pub(super) fn keep(&mut self, tests: &[ConditionId]) {
         self.set.extend_from_slice(tests);
     }
