@@ -34,6 +34,7 @@ from benchmarks import (
     urgency,
     webhooks,
     window_states,
+    words,
     workloads,
 )
 from benchmarks.measure import Row
@@ -93,6 +94,10 @@ def _language(quick: bool) -> list[Row]:
 
 def _places(quick: bool) -> list[Row]:
     return [_apart("places", *row) for row in places.rows(quick)]
+
+
+def _words(quick: bool) -> list[Row]:
+    return [_apart("words", *row) for row in words.rows(quick)]
 
 
 def _transformation(quick: bool) -> list[Row]:
@@ -170,6 +175,7 @@ SECTIONS: dict[str, Callable[[bool], list[Row]]] = {
     "real": _real,
     "real_peers": _real_peers,
     "language": _language,
+    "words": _words,
     "places": _places,
     "transformation": _transformation,
     "transformation_memory": _transformation_memory,
@@ -219,6 +225,7 @@ _TASKS: dict[str, Callable[..., Row | list[Row]]] = {
     "real": real.measure,
     "real_peers": real.measure_peers,
     "language": language.measure,
+    "words": words.measure,
     "places": places.measure,
     "transformation": transformation.measure,
     "memory": transformation.measure_memory,

@@ -1,8 +1,12 @@
 """Rules of words over news: ``contains text`` beside Luwak, the same rules over the same messages in one run.
 
 Words are as frequent as in texts of people: the one of rank *n* about *n* times rarer than the first. Rules ask for two
-to five words below rank 50, with ``ftand``, ``ftor`` and ``ftnot``; half of the words are as frequent in rules as they
-are in texts, and half are any words alike, as names are.
+to five words, with ``ftand``, ``ftor`` and ``ftnot``; half of the words are as frequent in rules as they are in texts,
+and half are any words alike, as names are. There are two populations:
+
+- ``selective``: no rule asks for one of the thousand most frequent words. So do rules that people pay for: each names
+  somebody or something, and most messages are about others.
+- ``broad``: rules ask for all words but the fifty most frequent ones, so each message matches hundreds of rules.
 """
 
 from __future__ import annotations
@@ -12,17 +16,20 @@ import shutil
 import sys
 import tempfile
 from bisect import bisect
+from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from benchmarks.measure import Row, parse_with_expat, side_by_side
+from benchmarks.measure import Row, allocated_bytes, once, parse_with_expat, side_by_side
 from benchmarks.real import Peers
 from twigcast import SubscriptionSet
 
-RULES: Final = 100_000
+RULES: Final = (1_000, 10_000, 100_000)
+FREQUENT: Final = {"selective": 1_000, "broad": 50}
+"""The most frequent words, for which no rule of a population asks."""
 MESSAGES: Final = 200
 VOCABULARY: Final = 40_000
 BYTES: Final = 4_000
@@ -46,9 +53,10 @@ def _vocabulary(r: random.Random) -> list[str]:
 class News:
     """Texts and rules of one vocabulary."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, frequent: int) -> None:
         self._random = random.Random(seed)
         self._words = _vocabulary(self._random)
+        self._frequent = set(self._words[:frequent])
         self._sums = list(accumulate(1 / (rank + 2.7) for rank in range(VOCABULARY)))
 
     def _word(self) -> str:
@@ -73,7 +81,7 @@ class News:
         def word() -> str:
             while True:
                 found = self._word() if r.random() < 0.5 else r.choice(self._words)
-                if found not in self._words[:50]:
+                if found not in self._frequent:
                     return found
 
         a, b, c, d, e = (word() for _ in range(5))
@@ -90,51 +98,58 @@ class News:
         return WordRule(f"/news contains text {query}", lucene)
 
 
-def measure(*, quick: bool = False) -> list[Row]:
-    """Returns a row for each number of rules."""
-    rows: list[Row] = []
-    for count in [RULES // 100] if quick else [RULES // 10, RULES]:
-        news = News(count)
-        messages = [news.message() for _ in range(20 if quick else MESSAGES)]
-        rules = [news.rule() for _ in range(count)]
-        subscriptions = SubscriptionSet()
-        subscriptions.add_many((str(number), rule.query) for number, rule in enumerate(rules))
-        # The messages that covers are chosen by.
-        matched = sum(len(subscriptions.match(message)) for message in messages * 3)
-        matched = sum(len(subscriptions.match(message)) for message in messages)
+def rows(quick: bool) -> list[tuple[str, str, str]]:
+    """Returns the populations, the numbers of rules and those of messages that are measured, each apart."""
+    messages = 20 if quick else MESSAGES
+    return [(kind, str(count), str(messages)) for kind in FREQUENT for count in (RULES[:1] if quick else RULES)]
 
-        feed = pa.array(messages, pa.large_binary())
 
-        def run(subscriptions: SubscriptionSet = subscriptions, feed: pa.LargeBinaryArray = feed) -> None:
-            subscriptions.match_batch(feed)
-
-        def expat(messages: list[bytes] = messages) -> None:
-            parse_with_expat(messages)
-
-        parsed, engine = side_by_side(5, expat, run)
-        unit = parsed.median / len(messages)
-        us = engine.median / len(messages)
-        row: Row = {
-            "rules": count,
-            "bytes": sum(map(len, messages)) // len(messages),
-            "matches": round(matched / len(messages), 1),
-            "E_us": round(unit * 1e6, 1),
-            "us": round(us * 1e6, 1),
-            "E": round(us / unit, 2),
-        }
-        if shutil.which("mvn") and shutil.which("java"):
-            with tempfile.TemporaryDirectory() as folder:
-                texts, lucene = [message.decode() for message in messages], [rule.lucene for rule in rules]
-                micros, found = Peers(Path(folder)).run("LuwakWordsPeer", texts, lucene)
-            assert found in (None, matched), f"Luwak finds {found} matches, the engine {matched}"
-            if micros is not None:
-                row |= {"luwak_us": micros, "luwak_ratio": round(micros / 1e6 / us, 1)}
-        else:
-            print("no Luwak: Maven and Java are needed to run it", file=sys.stderr)
-        rows.append(row)
-    return rows
+def measure(kind: str, number: str, news_count: str) -> Row:
+    """Returns the row of one number of rules of a population."""
+    count = int(number)
+    news = News(count, FREQUENT[kind])
+    messages = [news.message() for _ in range(int(news_count))]
+    rules = [news.rule() for _ in range(count)]
+    subscriptions, reader = SubscriptionSet(), SubscriptionSet()
+    reader.add("none", '/news contains text "no" ftand "such"')
+    before = allocated_bytes()
+    adding = once(lambda: subscriptions.add_many((str(key), rule.query) for key, rule in enumerate(rules)))
+    after = allocated_bytes()
+    # The messages that covers are chosen by.
+    for message in messages * 3:
+        subscriptions.match(message)
+    matched = sum(len(subscriptions.match(message)) for message in messages)
+    feed = pa.array(messages, pa.large_binary())
+    works: list[Callable[[], object]] = [
+        lambda: parse_with_expat(messages),
+        lambda: subscriptions.match_batch(feed),
+        lambda: reader.match_batch(feed),
+    ]
+    unit, us, reading = (timing.median / len(messages) for timing in side_by_side(7, *works))
+    row: Row = {
+        "rules": kind,
+        "count": count,
+        "bytes": sum(map(len, messages)) // len(messages),
+        "matches": round(matched / len(messages), 1),
+        "E_us": round(unit * 1e6, 2),
+        "us": round(us * 1e6, 1),
+        "E": round(us / unit, 2),
+        "read_E": round(reading / unit, 2),
+        "rules_per_s": round(count / adding),
+        "bytes_per_rule": None if before is None or after is None else round((after - before) / count),
+    }
+    if shutil.which("mvn") and shutil.which("java"):
+        with tempfile.TemporaryDirectory() as folder:
+            texts, lucene = [message.decode() for message in messages], [rule.lucene for rule in rules]
+            micros, found = Peers(Path(folder)).run("LuwakWordsPeer", texts, lucene)
+        assert found in (None, matched), f"Luwak finds {found} matches, the engine {matched}"
+        if micros is not None:
+            row |= {"luwak_us": round(micros, 1), "luwak_of_us": round(micros / 1e6 / us, 1)}
+    else:
+        print("no Luwak: Maven and Java are needed to run it", file=sys.stderr)
+    return row
 
 
 if __name__ == "__main__":
-    for line in measure(quick="--quick" in sys.argv):
-        print(line)
+    for arguments in rows("--quick" in sys.argv):
+        print(measure(*arguments))

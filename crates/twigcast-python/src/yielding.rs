@@ -56,7 +56,10 @@ mod linux {
                 libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param);
                 return;
             }
-            if std::env::var_os("TC_YIELD").is_some_and(|v| v == "19") { libc::setpriority(libc::PRIO_PROCESS, 0, 19); return; }
+            if std::env::var_os("TC_YIELD").is_some_and(|v| v == "19") {
+                libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+                return;
+            }
             let before = libc::getpriority(libc::PRIO_PROCESS, 0);
             libc::setpriority(libc::PRIO_PROCESS, 0, before + NICENESS);
         }

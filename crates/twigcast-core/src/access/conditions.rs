@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHasher;
 
@@ -25,6 +26,12 @@ const PRIOR_USES: f32 = 20.0;
 const PRIOR_OF_NEW: f32 = 0.1;
 /// The most kinds of elements of which it is known which operands need them.
 const NEEDED_MAX: usize = 64;
+
+/// Returns an edition that no other words have that this process asks for.
+pub(super) fn next_words_edition() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// A condition, with the numbers of those that it is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +159,8 @@ pub struct SharedConditions {
     needed: Vec<NeededElements>,
     /// The query whose conditions are acquired or released.
     user: u32,
+    /// See [`Self::words_edition`].
+    words_edition: u64,
     /// The distinct structural conditions, of triggers too.
     pub structures: StructuralConditions,
 }
@@ -228,6 +237,9 @@ impl SharedConditions {
         }
         let id = self.insert(hash, SharedCondition::Test(operand, test.relation.clone()));
         self.ask(id, 1);
+        if matches!(test.relation, Relation::Equals(_)) {
+            self.note_words(operand);
+        }
         if let Some(shared) = self.operand_mut(operand) {
             match &test.relation {
                 Relation::StartsWith(prefix) => Arc::make_mut(&mut shared.prefixes).insert(prefix, id),
@@ -362,6 +374,9 @@ impl SharedConditions {
     fn release_test(&mut self, id: ConditionId, operand: OperandId) {
         let is_last = self.uses(id) == 0;
         let condition = if is_last { self.take_out(id) } else { None };
+        if let Some(SharedCondition::Test(_, Relation::Equals(_))) = condition {
+            self.note_words(operand);
+        }
         let Some(shared) = self.operand_mut(operand) else { return };
         match condition {
             Some(SharedCondition::Test(_, Relation::StartsWith(prefix))) => {
@@ -377,6 +392,26 @@ impl SharedConditions {
             self.operands[operand.index()] = None;
             self.free_operands.push(operand);
         }
+    }
+
+    /// Draws another edition if an operand, for which a test comes or goes, is the words of a text.
+    fn note_words(&mut self, operand: OperandId) {
+        if self.is_words(operand) {
+            self.words_edition = next_words_edition();
+        }
+    }
+
+    /// Returns whether an operand is the words of a text.
+    pub fn is_words(&self, operand: OperandId) -> bool {
+        self.operand(operand).is_some_and(|shared| shared.operand.words_of().is_some())
+    }
+
+    /// Returns a number that is another one whenever other words are asked for, or by tests of other ids.
+    ///
+    /// No two sets of conditions, and no two states of one, have the same but clones.
+    #[inline]
+    pub fn words_edition(&self) -> u64 {
+        self.words_edition
     }
 
     fn take_out(&mut self, id: ConditionId) -> Option<SharedCondition> {
@@ -463,6 +498,11 @@ impl SharedConditions {
         self.conditions.get(id.index()).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
     }
 
+    /// Returns how many times queries ask for a test.
+    pub fn asked(&self, id: ConditionId) -> u32 {
+        self.conditions.get(id.index()).and_then(Option::as_ref).map_or(0, |entry| entry.asked)
+    }
+
     /// Returns an operand.
     #[inline]
     pub fn operand(&self, id: OperandId) -> Option<&SharedOperand> {
@@ -531,7 +571,7 @@ impl SharedConditions {
         let operand = self.operand_id(hash_operand(operand), operand);
         let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.asked);
         let test = operand.and_then(|id| self.equality(id, text));
-        let asked = test.and_then(|id| self.conditions.get(id.index())?.as_ref()).map_or(0, |entry| entry.asked);
+        let asked = test.map_or(0, |id| self.asked(id));
         (asked as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
     }
 
@@ -664,7 +704,7 @@ pub(super) fn hash_value_test(test: &ValueTest) -> u64 {
 
 /// Returns a hash of a text as the value of an operand of which the hash is given.
 #[inline]
-pub(super) fn hash_text_of(operand: u64, text: &str) -> u64 {
+pub fn hash_text_of(operand: u64, text: &str) -> u64 {
     operand ^ hash_equality(OperandId::from_u32(0), text)
 }
 
@@ -685,7 +725,7 @@ fn hash_prefix(operand: OperandId, text: &str) -> u64 {
 }
 
 /// Returns a hash of an operand, whether any query has it or not.
-pub(super) fn hash_operand(operand: &Operand) -> u64 {
+pub fn hash_operand(operand: &Operand) -> u64 {
     let mut state = FxHasher::default();
     std::mem::discriminant(operand).hash(&mut state);
     match operand {

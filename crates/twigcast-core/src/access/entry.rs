@@ -8,7 +8,7 @@ impl ConditionId {
 }
 
 /// A query that waits, and what has to be verified of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccessEntry {
     /// The condition that remains to be verified at the element; [`ConditionId::NONE`]: none.
     pub residual: ConditionId,

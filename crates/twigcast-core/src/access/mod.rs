@@ -7,7 +7,8 @@
 //!   order, parts by one automaton over all of them ([`prefixes`], [`substrings`]).
 //! - [`table`]: for each state of the automaton, the queries that wait there by the test that leads to them; those that wait
 //!   for a range of numbers in an order that a value finds its ranges in ([`intervals`]), those that wait for places by trees
-//!   of their regions ([`regions`]), and those that wait for other values than one by that one ([`unequal`]).
+//!   of their regions ([`regions`]), and those that wait for other values than one by that one ([`unequal`]). What waits for
+//!   words of a text is kept by those who match as what else the text has to have ([`word_rows`]).
 //! - [`samples`]: the values that messages have had lately, by which covers are chosen; [`value_counts`]: how rare each is of
 //!   those that expressions have.
 //!
@@ -44,3 +45,4 @@ mod substrings;
 pub mod table;
 pub mod unequal;
 mod value_counts;
+pub mod word_rows;

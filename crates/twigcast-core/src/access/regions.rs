@@ -67,6 +67,15 @@ struct PackedRegions {
     levels: Vec<Vec<OutlineBox>>,
 }
 
+/// A query that waits for a region.
+#[derive(Clone, Copy, Debug)]
+struct StoredRegion {
+    /// The number of its first box; those of the others follow.
+    serial: u32,
+    /// How often it was added and not removed.
+    times: u32,
+}
+
 /// An answer of the index: what is known of a query without its region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearRegion {
@@ -87,6 +96,8 @@ pub struct RegionIndex {
     recent: PackedRegions,
     /// The numbers of what has gone since everything was put together.
     gone: CowMap<u32, ()>,
+    /// What has not gone, by which it is found again: among regions that are equal, the tree finds none before the others.
+    stored: CowMap<(ConditionId, AccessEntry), StoredRegion>,
     next_serial: u32,
     /// Entries that have not gone.
     len: usize,
@@ -218,6 +229,11 @@ impl PackedRegions {
 impl RegionIndex {
     /// Lets a query wait for places as a question asks.
     pub fn insert(&mut self, test: ConditionId, question: &RegionQuestion, entry: AccessEntry) {
+        if let Some(stored) = self.stored.get_mut(&(test, entry)) {
+            stored.times += 1;
+            return;
+        }
+        self.stored.insert((test, entry), StoredRegion { serial: self.next_serial, times: 1 });
         let outline = RegionOutline::of(question);
         let form = match &outline.form {
             RegionForm::None => FormView::None,
@@ -257,22 +273,17 @@ impl RegionIndex {
 
     /// Removes what [`Self::insert`] added.
     pub fn remove(&mut self, test: ConditionId, question: &RegionQuestion, entry: AccessEntry) {
-        for bounds in question.boxes() {
-            let bounds = OutlineBox::of(bounds);
-            let mut serial = None;
-            for list in self.lists() {
-                list.visit(&bounds, &mut |index| {
-                    let (stored, detail) = (&list.entries[index], &list.details[index]);
-                    let is_it = detail.test == test && stored.entry == entry && stored.outer == bounds;
-                    if is_it && self.is_there(detail) {
-                        serial = Some(detail.serial);
-                    }
-                });
-            }
-            if let Some(serial) = serial {
-                self.gone.insert(serial, ());
-                self.len -= 1;
-            }
+        let Some(stored) = self.stored.get_mut(&(test, entry)) else { return };
+        stored.times -= 1;
+        if stored.times > 0 {
+            return;
+        }
+        let mut serial = stored.serial;
+        self.stored.remove(&(test, entry));
+        for _ in question.boxes() {
+            self.gone.insert(serial, ());
+            serial = serial.wrapping_add(1);
+            self.len -= 1;
         }
         if self.gone.len() > self.len + RECENT_MAX || self.len == 0 {
             let mut lists = std::mem::take(&mut self.trees);
@@ -365,7 +376,9 @@ impl RegionIndex {
 
     /// Returns the bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
-        self.lists().map(PackedRegions::bytes).sum::<usize>() + self.gone.capacity() * size_of::<(u32, ())>()
+        self.lists().map(PackedRegions::bytes).sum::<usize>()
+            + self.gone.capacity() * size_of::<(u32, ())>()
+            + self.stored.capacity() * size_of::<((ConditionId, AccessEntry), StoredRegion)>()
     }
 }
 

@@ -12,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::conditions::hash_value_test;
+use super::conditions::{SharedConditions, hash_operand, hash_text_of, hash_value_test};
 use super::value_counts::ValueCounts;
 use crate::document::{Message, NodeId, NodeKind};
-use crate::ids::ConditionId;
+use crate::ids::{ConditionId, OperandId};
 use crate::plan::{Operand, Relation, ValueTest};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path};
 use crate::scan::ScanOptions;
@@ -83,6 +83,25 @@ struct ObservedTest {
     times: f32,
     /// The sampled message when that was known.
     message: u64,
+}
+
+/// The words of a text: an operand, and hashes of its values ([`hash_text_of`]).
+#[derive(Debug)]
+pub struct SampledWords {
+    /// The operand.
+    pub operand: OperandId,
+    /// The hashes, each as often as the word is there.
+    pub hashes: Vec<u64>,
+}
+
+/// The values that the operands of a message have.
+pub struct SampledValues<'s, O> {
+    /// Operands with their values, those aside that are words.
+    pub operands: O,
+    /// The words of texts.
+    pub words: &'s [SampledWords],
+    /// The conditions that have these operands.
+    pub conditions: &'s SharedConditions,
 }
 
 /// A count of what has led to queries in vain since covers were chosen last.
@@ -183,17 +202,23 @@ impl ValueSamples {
         &self,
         message: Message<'_>,
         recorded: ScanOptions,
-        operands: impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])>,
+        values: SampledValues<'_, impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])>>,
         visits: &[(ConditionId, TestVisits)],
     ) {
         let Some(mut state) = self.state() else { return };
         state.message += 1;
         state.note_values(message, recorded);
         let mut left = COUNTED_MAX;
-        for (operand, values) in operands.filter(|(operand, _)| is_counted(operand)) {
+        for (operand, values) in values.operands.filter(|(operand, _)| is_counted(operand)) {
             let Some(rest) = left.checked_sub(values.len()) else { break };
             left = rest;
-            state.counts.note(operand, values);
+            let operand = hash_operand(operand);
+            state.counts.note(operand, values.iter().map(|value| hash_text_of(operand, value)));
+        }
+        for SampledWords { operand, hashes } in values.words {
+            let Some(shared) = values.conditions.operand(*operand).filter(|_| hashes.len() <= left) else { break };
+            left -= hashes.len();
+            state.counts.note(hash_operand(&shared.operand), hashes.iter().copied());
         }
         for &(test, seen) in visits {
             if state.visits.len() < TESTS_MAX || state.visits.contains_key(&test) {

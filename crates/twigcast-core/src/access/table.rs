@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::conditions::{SharedCondition, SharedConditions};
+use super::conditions::{self, SharedCondition, SharedConditions};
 use super::entry::AccessEntry;
 use super::intervals::IntervalIndex;
 use super::regions::RegionIndex;
@@ -119,6 +119,8 @@ pub struct AccessTable {
     lists: CowMap<ConditionId, AccessList>,
     /// All that each element leads to.
     unconditional: Vec<AccessEntry>,
+    /// See [`Self::words_edition`].
+    words_edition: u64,
 }
 
 impl AccessList {
@@ -277,6 +279,12 @@ impl TableOperand {
         self.substrings == 0 && self.regions.is_empty() && self.ranges.is_empty()
     }
 
+    /// Returns whether nothing but equal texts leads to queries.
+    #[inline]
+    pub fn asks_equal_texts_only(&self) -> bool {
+        self.numbers + self.prefixes == 0 && self.asks_single_values() && self.unequal.is_none()
+    }
+
     /// Returns whether only numbers lead to queries.
     #[inline]
     pub fn asks_numbers_only(&self) -> bool {
@@ -372,6 +380,7 @@ impl AccessTable {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
         };
+        let is_word = matches!(relation, Relation::Equals(_)) && conditions.is_words(*operand);
         let known = self.position(*operand);
         let position = known.unwrap_or(self.operands.len());
         if known.is_none() {
@@ -412,6 +421,9 @@ impl AccessTable {
         if let Some(count) = table_operand.count_of(relation) {
             *count += 1;
         }
+        if is_word {
+            self.words_edition = conditions::next_words_edition();
+        }
         match self.lists.get_mut(&test) {
             Some(list) => list.insert(entry),
             None => _ = self.lists.insert(test, AccessList::One(entry)),
@@ -423,6 +435,7 @@ impl AccessTable {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return remove_sorted(&mut self.unconditional, entry);
         };
+        let is_word = matches!(relation, Relation::Equals(_)) && conditions.is_words(*operand);
         let Some(position) = self.position(*operand) else { return };
         let table_operand = &mut self.operands[position];
         let asked = table_operand.asks_for_none();
@@ -435,6 +448,9 @@ impl AccessTable {
             (count, _) => {
                 if let Some(count) = count {
                     *count -= 1;
+                }
+                if is_word {
+                    self.words_edition = conditions::next_words_edition();
                 }
                 if self.lists.get_mut(&test).is_some_and(|list| list.remove(entry)) {
                     self.lists.remove(&test);
@@ -452,6 +468,14 @@ impl AccessTable {
         if is_empty || asks != asked {
             self.number_operands(conditions);
         }
+    }
+
+    /// Returns a number that is another one whenever something else waits for words of texts.
+    ///
+    /// No two tables, and no two states of one, have the same but clones. 0: nothing waits.
+    #[inline]
+    pub fn words_edition(&self) -> u64 {
+        self.words_edition
     }
 
     #[inline]

@@ -2,12 +2,10 @@
 //!
 //! A few samples tell how many values pass a test that many pass. Of the words of a text, a test asks for one of thousands.
 
-use std::borrow::Cow;
-
 use rustc_hash::FxHashMap;
 
 use super::conditions::{hash_operand, hash_text_of};
-use crate::plan::{Operand, ValueTest};
+use crate::plan::ValueTest;
 
 /// Values that are counted, those of all operands together: two megabytes at most. Beyond it, all count half, and those that
 /// were seen once are forgotten.
@@ -25,12 +23,11 @@ pub(super) struct ValueCounts {
 }
 
 impl ValueCounts {
-    /// Notes the values that an operand has at an element, each as often as it is given.
-    pub(super) fn note(&mut self, operand: &Operand, values: &[Cow<'_, str>]) {
-        let operand = hash_operand(operand);
+    /// Notes the values that an operand has at an element, each as often as it is given, by hashes of both.
+    pub(super) fn note(&mut self, operand: u64, values: impl Iterator<Item = u64>) {
         *self.read.entry(operand).or_default() += 1.0;
         for value in values {
-            *self.values.entry(hash_text_of(operand, value)).or_default() += 1.0;
+            *self.values.entry(value).or_default() += 1.0;
         }
         if self.values.len() > VALUES_MAX {
             self.halve();

@@ -14,7 +14,7 @@ use super::query_set::QuerySet;
 use super::slot_order::SlotOrder;
 use super::stream_matcher::{StreamMatcher, StreamProgress};
 use super::throttle::{Stage, ThrottledQuery};
-use crate::access::samples;
+use crate::access::samples::{self, SampledValues};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError};
@@ -425,7 +425,8 @@ impl Matcher {
         }
         if is_sampled {
             let operands = run.values.by_operand(&query_index.shared);
-            query_index.samples.note(message, engine.needs.scan_options(), operands, &self.decisions.visits);
+            let values = SampledValues { operands, words: &run.values.words, conditions: &query_index.shared };
+            query_index.samples.note(message, engine.needs.scan_options(), values, &self.decisions.visits);
         }
         let visits = budget.left() - run.evaluator.left();
         self.decisions.budget.spend(visits + self.memo.values_read + self.decisions.values_read());

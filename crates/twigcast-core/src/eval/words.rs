@@ -84,6 +84,16 @@ impl WordSource for TextWords<'_, '_> {
     }
 }
 
+/// A text whose words are read, and the form in which they are compared.
+pub(crate) struct WordReading<'a> {
+    /// The text, in pieces between which words end.
+    pub pieces: Vec<Cow<'a, str>>,
+    /// The options by which words are compared.
+    pub options: WordOptions,
+    /// The language, if words are stemmed.
+    pub language: Option<StemLanguage>,
+}
+
 impl<'a> Evaluator<'a> {
     fn charge_word(&self, visits: u64, language: Option<StemLanguage>) -> Result<(), EvalError> {
         self.charge(visits + if language.is_some() { STEM_VISITS } else { 0 })
@@ -118,13 +128,8 @@ impl<'a> Evaluator<'a> {
         context: Context,
         each: &mut dyn FnMut(Cow<'a, str>) -> Result<(), EvalError>,
     ) -> Result<(), EvalError> {
-        // The parser has checked the options.
-        let options = match arguments.get(1) {
-            Some(Expr::Literal(text)) => WordOptions::parse(text).unwrap_or_default(),
-            _ => WordOptions::default(),
-        };
-        let language = if options.stemming { self.stem_language(arguments.get(2), context)? } else { None };
-        for piece in self.wording(&arguments[0], context)?.pieces {
+        let WordReading { pieces, options, language } = self.word_reading(arguments, context)?;
+        for piece in pieces {
             self.charge_bytes(piece.len(), BYTES_PER_VISIT)?;
             match piece {
                 Cow::Borrowed(piece) => each_word(piece, |word| {
@@ -138,6 +143,33 @@ impl<'a> Evaluator<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns what `twig:words()` reads with such arguments.
+    fn word_reading(&self, arguments: &'a [Expr], context: Context) -> Result<WordReading<'a>, EvalError> {
+        // The parser has checked the options.
+        let options = match arguments.get(1) {
+            Some(Expr::Literal(text)) => WordOptions::parse(text).unwrap_or_default(),
+            _ => WordOptions::default(),
+        };
+        let language = if options.stemming { self.stem_language(arguments.get(2), context)? } else { None };
+        Ok(WordReading { pieces: self.wording(&arguments[0], context)?.pieces, options, language })
+    }
+
+    /// Returns what `twig:words()` reads at a node with such arguments.
+    pub(crate) fn word_reading_at(&self, arguments: &'a [Expr], node: NodeRef) -> Result<WordReading<'a>, EvalError> {
+        self.word_reading(arguments, Context { node, position: 1, size: 1 })
+    }
+
+    /// Counts the reading of a piece of a text with so many words as [`Self::append_texts_at`] does.
+    pub(crate) fn charge_words(
+        &self,
+        piece: &str,
+        words: u64,
+        language: Option<StemLanguage>,
+    ) -> Result<(), EvalError> {
+        let each = WORD_VISITS + if language.is_some() { STEM_VISITS } else { 0 };
+        self.charge((piece.len() / BYTES_PER_VISIT) as u64 + each * words)
     }
 
     /// Evaluates `twig:full-text()`.

@@ -280,6 +280,17 @@ impl Operand {
         }
     }
 
+    /// Returns the arguments of `twig:words()`, if the operand is the words of a text.
+    pub fn words_of(&self) -> Option<&[Expr]> {
+        match self {
+            Self::Nodes(expr) => match &**expr {
+                Expr::Call { function: Function::TwigWords, arguments } => Some(arguments),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Returns whether it is a number, of which there is always one.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Number(_))

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::condition::is_structural;
 use super::formula::{Formula, PathPattern, PatternStep, conjunction};
-use super::operand::ValueTest;
+use super::operand::{Relation, ValueTest};
 use super::residual_condition::Condition;
 use super::route::Frequencies;
 use crate::query::ast::{Expr, LinearStep, NameTest};
@@ -27,7 +27,7 @@ impl Residuals<'_> {
         Rc::new(match formula {
             Formula::Any(alternatives) => Condition::Any(alternatives.iter().map(|list| self.of_list(list)).collect()),
             Formula::Not(list) => Condition::Not(self.of_list(list)),
-            Formula::Test(test) => Condition::Test(test.clone()),
+            Formula::Test(test) => return of_test(test),
             Formula::Path(pattern) => return self.of_path(pattern),
             Formula::Implied(_) => Condition::All(Vec::new()),
             Formula::Opaque(expr) => match ValueTest::of_match(expr) {
@@ -85,6 +85,24 @@ impl Residuals<'_> {
         }
         below.unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
     }
+}
+
+/// Returns the condition that a test is. That a text has none of some words is said of each word, since these are known of the
+/// text already.
+fn of_test(test: &ValueTest) -> Rc<Condition> {
+    let Relation::NoneEquals(texts) = &test.relation else { return Rc::new(Condition::Test(test.clone())) };
+    if test.operand.words_of().is_none() {
+        return Rc::new(Condition::Test(test.clone()));
+    }
+    let equality = |text: &Box<str>| {
+        Rc::new(Condition::Test(ValueTest { operand: test.operand.clone(), relation: Relation::Equals(text.clone()) }))
+    };
+    let mut words: Vec<_> = texts.iter().map(equality).collect();
+    let some = match words.len() {
+        1 => words.swap_remove(0),
+        _ => Rc::new(Condition::Any(words)),
+    };
+    Rc::new(Condition::Not(some))
 }
 
 /// An element on the way from the document node to the one that an index leads to.

@@ -160,11 +160,19 @@ impl MessageRun<'_, '_> {
         if wanted.asks_numbers_only() && !self.may_be_number(operand, node) {
             return Ok(());
         }
-        let record = self.operand(operand, node)?;
+        let record = self.operand_for(operand, node, Some(table))?;
+        let are_words = self.are_words(record);
+        if are_words {
+            self.decide_words(decisions, node, table, record);
+            if wanted.asks_equal_texts_only() {
+                return Ok(());
+            }
+            self.read_texts(record, node)?;
+        }
         let shared = &self.query_index.shared;
         let mut tests = std::mem::take(&mut self.memo.tests);
         tests.clear();
-        if wanted.texts > 0 {
+        if wanted.texts > 0 && !are_words {
             let equalities = self.equalities_of(record);
             tests.extend_from_slice(self.values.tests(equalities));
             tests.dedup();
@@ -446,7 +454,13 @@ impl MessageRun<'_, '_> {
     }
 
     /// Verifies what remains of queries that a test has led to. Of a message that is sampled, it is noted how many in vain.
-    fn decide_tested(&mut self, decisions: &mut Decisions, node: NodeId, test: ConditionId, entries: &[AccessEntry]) {
+    pub(super) fn decide_tested(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        test: ConditionId,
+        entries: &[AccessEntry],
+    ) {
         let in_vain = self.decide_entries(decisions, node, entries);
         if self.is_sampled && in_vain > 0 {
             decisions.visits.push((test, TestVisits { elements: 1, in_vain }));
@@ -454,7 +468,7 @@ impl MessageRun<'_, '_> {
     }
 
     /// Verifies what remains of queries that an element has led to. Returns how many it does not hold of.
-    fn decide_entries(&mut self, decisions: &mut Decisions, node: NodeId, entries: &[AccessEntry]) -> u32 {
+    pub(super) fn decide_entries(&mut self, decisions: &mut Decisions, node: NodeId, entries: &[AccessEntry]) -> u32 {
         let mut in_vain = 0;
         let mut last = (ConditionId::NONE, true);
         for &entry in entries {
@@ -485,7 +499,8 @@ impl MessageRun<'_, '_> {
 }
 
 impl Decisions {
-    fn match_if_open(&mut self, query: u32) {
+    #[inline]
+    pub(super) fn match_if_open(&mut self, query: u32) {
         if self.refuted.is_blank() || !self.refuted.contains(query) {
             self.matched.insert(query);
         }

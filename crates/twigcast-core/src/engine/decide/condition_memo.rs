@@ -6,9 +6,11 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
+use super::word_cache::WordCache;
 use crate::access::conditions::SharedConditions;
 use crate::access::entry::AccessEntry;
 use crate::access::regions::NearRegion;
+use crate::access::samples::SampledWords;
 use crate::document::NodeId;
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::{NumberRange, Operand};
@@ -34,6 +36,32 @@ pub(super) struct OperandRecord {
     pub(super) substrings: Option<(u32, u32)>,
     /// Places.
     pub(super) places: (u32, u32),
+    /// They are the words of a text, of which the tests for equal texts are known, in no order. Their texts are read only if
+    /// something asks for these.
+    pub(super) are_words: bool,
+    /// The edition of the table for which rows are known, if they are words, and which these are.
+    pub(super) rows_of: u64,
+    pub(super) rows: (u32, u32),
+    /// The texts are read, if they are words.
+    pub(super) texts_are_read: bool,
+}
+
+impl OperandRecord {
+    /// Returns a record of an operand without values.
+    pub(super) fn new(operand: OperandId) -> Self {
+        Self {
+            operand,
+            texts: (0, 0),
+            equalities: None,
+            numbers: None,
+            substrings: None,
+            places: (0, 0),
+            are_words: false,
+            rows_of: 0,
+            rows: (0, 0),
+            texts_are_read: false,
+        }
+    }
 }
 
 /// The tests for texts that the values of one operand at one element equal: what was looked up last. Tables that an element
@@ -76,6 +104,39 @@ pub(super) struct HeldTests {
 }
 
 impl HeldTests {
+    /// Begins with the tests of a list that is to begin at a position.
+    pub(super) fn begin(&mut self, position: usize) {
+        self.forget();
+        (self.of, self.asked) = (Some(position), ASKED_MIN);
+    }
+
+    /// Adds a test to the list that was begun. Returns whether it is new.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, test: ConditionId) -> bool {
+        let (word, bit) = (test.index() / 64, 1 << (test.index() % 64));
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+        }
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        is_new
+    }
+
+    /// Appends tests to those that were added, so that they can be forgotten.
+    pub(super) fn keep(&mut self, tests: &[ConditionId]) {
+        self.set.extend_from_slice(tests);
+    }
+
+    /// Returns the tests of a list, which begins at a position and is not empty, as bits.
+    pub(super) fn bits_of(&mut self, position: usize, tests: &[ConditionId]) -> &[u64] {
+        if self.of != Some(position) || self.asked < ASKED_MIN {
+            self.begin(position);
+            tests.iter().for_each(|&test| _ = self.insert(test));
+            self.keep(tests);
+        }
+        &self.bits
+    }
+
     /// Returns whether a list of tests, in order, which begins at a position has a test.
     pub(super) fn contains(&mut self, position: usize, tests: &[ConditionId], test: ConditionId) -> bool {
         if tests.is_empty() {
@@ -91,15 +152,14 @@ impl HeldTests {
             return tests.binary_search(&test).is_ok();
         }
         if self.asked == ASKED_MIN {
-            let words = tests.last().map_or(0, |last| last.index() / 64 + 1);
-            self.bits.resize(words.max(self.bits.len()), 0);
-            self.set.extend_from_slice(tests);
-            tests.iter().for_each(|test| self.bits[test.index() / 64] |= 1 << (test.index() % 64));
+            tests.iter().for_each(|&test| _ = self.insert(test));
+            self.keep(tests);
         }
         self.bits.get(test.index() / 64).is_some_and(|word| word >> (test.index() % 64) & 1 == 1)
     }
 
-    fn forget(&mut self) {
+    /// Forgets the list.
+    pub(super) fn forget(&mut self) {
         for test in self.set.drain(..) {
             self.bits[test.index() / 64] = 0;
         }
@@ -119,6 +179,10 @@ pub(in crate::engine) struct OperandValues<'a> {
     pub(super) numbers: Vec<u64>,
     pub(super) tests: Vec<ConditionId>,
     pub(super) places: Vec<Rc<Geometry>>,
+    /// Rows of words, each with its test and its position.
+    pub(super) rows: Vec<(ConditionId, u32)>,
+    /// The words of a message that is sampled.
+    pub(in crate::engine) words: Vec<SampledWords>,
 }
 
 pub(super) fn span(range: (u32, u32)) -> Range<usize> {
@@ -133,7 +197,12 @@ impl OperandValues<'_> {
 
     /// Forgets what was read, if that is much. Returns whether it is.
     fn trim(&mut self, known: &mut EpochTable) -> bool {
-        let is_much = self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() + self.places.len()
+        let is_much = self.texts.len()
+            + self.numbers.len()
+            + self.tests.len()
+            + self.records.len()
+            + self.places.len()
+            + self.rows.len()
             > TEXTS_MAX;
         if is_much {
             *self = Self::default();
@@ -142,12 +211,12 @@ impl OperandValues<'_> {
         is_much
     }
 
-    /// Returns the operands that were read, and what they were each time.
+    /// Returns the operands that were read, and what they were each time; those aside that are words.
     pub(in crate::engine) fn by_operand<'o>(
         &'o self,
         shared: &'o SharedConditions,
     ) -> impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])> {
-        self.records.iter().filter_map(|record| {
+        self.records.iter().filter(|record| !record.are_words).filter_map(|record| {
             let operand = &shared.operand(record.operand)?.operand;
             Some((operand, self.texts.get(span(record.texts))?))
         })
@@ -186,6 +255,7 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) tests: Vec<ConditionId>,
     pub(super) last_equalities: LastEqualities,
     pub(super) held: HeldTests,
+    pub(super) words: WordCache,
     /// Scratch: the tests that hold of a guard's operand.
     pub(super) guard_tests: Vec<ConditionId>,
     /// Operands that may have values there.
@@ -212,6 +282,7 @@ impl ConditionMemo {
         self.needed.clear();
         self.last_equalities.of = None;
         self.held.forget();
+        self.words.begin();
     }
 
     /// Lets the memory of all tables go.
@@ -221,7 +292,7 @@ impl ConditionMemo {
 
     /// Returns the bytes of the tables.
     pub(in crate::engine) fn bytes(&self) -> usize {
-        self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
+        self.operands.bytes() + self.visits.bytes() + self.decisions.bytes() + self.words.bytes()
     }
 
     /// Empties the caches that are full.

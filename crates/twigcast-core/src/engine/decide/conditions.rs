@@ -1,7 +1,7 @@
 //! Conditions on elements: each is decided once a message for each element, however many queries have it.
 
 use super::state::MessageRun;
-use crate::access::conditions::{SharedCondition, TextMatch};
+use crate::access::conditions::SharedCondition;
 use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::eval::{EvalError, NodeRef};
 use crate::ids::ConditionId;
@@ -91,20 +91,7 @@ impl<'a> MessageRun<'a, '_> {
                 }
                 Ok(false)
             }
-            SharedCondition::OneOf(operand, how, tests) => {
-                let record = self.operand(*operand, node)?;
-                let satisfied = match how {
-                    TextMatch::Equal => self.equalities_of(record),
-                    TextMatch::Contain => self.substrings_of(record)?,
-                };
-                let position = satisfied.start;
-                let satisfied = self.values.tests(satisfied);
-                Ok(if tests.len() < satisfied.len() {
-                    tests.iter().any(|&test| self.memo.held.contains(position, satisfied, test))
-                } else {
-                    satisfied.iter().any(|test| tests.binary_search(test).is_ok())
-                })
-            }
+            SharedCondition::OneOf(operand, how, tests) => self.has_one_of(*operand, *how, tests, node),
             SharedCondition::Child(test, operand) => {
                 let document = self.message.document;
                 for child in document.children(node) {

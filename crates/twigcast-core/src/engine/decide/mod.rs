@@ -13,6 +13,8 @@ mod state;
 mod trigger_tables;
 mod triggers;
 mod twigs;
+mod word_cache;
+mod words;
 
 pub(super) use self::condition_memo::{ConditionMemo, OperandValues};
 pub(super) use self::lookups::{LookupRequest, ValueLookups};

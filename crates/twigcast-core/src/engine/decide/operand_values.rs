@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::condition_memo::{OperandRecord, OperandValues, RecordIndex, span};
 use super::state::MessageRun;
 use crate::access::conditions::{NeededText, hash_needed};
+use crate::access::table::AccessTable;
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
 use crate::eval::{EvalError, NodeRef};
@@ -163,6 +164,16 @@ pub(super) fn read_short_below(
 impl<'a> MessageRun<'a, '_> {
     /// Reads an operand at a node.
     pub(super) fn operand(&mut self, operand: OperandId, node: NodeId) -> Result<RecordIndex, EvalError> {
+        self.operand_for(operand, node, None)
+    }
+
+    /// Reads an operand at a node, for a table in which its values are looked up.
+    pub(super) fn operand_for(
+        &mut self,
+        operand: OperandId,
+        node: NodeId,
+        table: Option<&AccessTable>,
+    ) -> Result<RecordIndex, EvalError> {
         let key = u64::from(operand.as_u32()) << 32 | u64::from(node);
         match self.memo.operands.get(key) {
             Some(FAILED) => return Err(self.budget_exceeded()),
@@ -170,11 +181,10 @@ impl<'a> MessageRun<'a, '_> {
             None => {}
         }
         let start = self.values.texts.len();
-        let mut record =
-            OperandRecord { operand, texts: (0, 0), equalities: None, numbers: None, substrings: None, places: (0, 0) };
+        let mut record = OperandRecord::new(operand);
         let read = match self.memo.visits.get(operand.as_u32().into()) {
             Some(visits) if u64::from(visits) > self.costs.shared(self.memo.values_read) => Err(self.budget_exceeded()),
-            _ => self.read(operand, node, &mut record),
+            _ => self.read(operand, (node, table), &mut record),
         };
         if let Err(error) = read {
             self.values.texts.truncate(start);
@@ -206,7 +216,12 @@ impl<'a> MessageRun<'a, '_> {
         self.evaluator.resume_shared(OPERAND_PAYERS + operand.as_u32(), users);
     }
 
-    fn read(&mut self, operand: OperandId, node: NodeId, record: &mut OperandRecord) -> Result<(), EvalError> {
+    fn read(
+        &mut self,
+        operand: OperandId,
+        (node, table): (NodeId, Option<&AccessTable>),
+        record: &mut OperandRecord,
+    ) -> Result<(), EvalError> {
         let Some(shared) = self.query_index.shared.operand(operand) else { return Ok(()) };
         let context = NodeRef::Node(node);
         let is_evaluated = match &shared.operand {
@@ -246,9 +261,10 @@ impl<'a> MessageRun<'a, '_> {
                 numbers[start..].sort_unstable();
                 record.numbers = Some((start as u32, numbers.len() as u32));
             }
-            Operand::Nodes(expr) => {
-                self.evaluator.append_texts_at(expr, context, texts)?;
-            }
+            Operand::Nodes(expr) => match shared.operand.words_of() {
+                Some(arguments) => self.read_words(operand, arguments, (node, table), record)?,
+                None => self.evaluator.append_texts_at(expr, context, texts)?,
+            },
             Operand::Places(expr) => {
                 let start = places.len() as u32;
                 self.evaluator.append_places_at(expr, context, places)?;
@@ -264,13 +280,17 @@ impl<'a> MessageRun<'a, '_> {
                 record.numbers = Some((start, numbers.len() as u32));
             }
         }
+        self.count_visits(operand, visits);
+        Ok(())
+    }
+
+    fn count_visits(&mut self, operand: OperandId, visits: u64) {
         if visits > 0 {
             let before = self.memo.visits.get(operand.as_u32().into()).unwrap_or(0);
             let total = u64::from(before) + visits;
             self.memo.values_read += visits;
             self.memo.visits.insert(operand.as_u32().into(), u32::try_from(total).unwrap_or(u32::MAX));
         }
-        Ok(())
     }
 
     /// Returns whether an element has none below it that has a text which an operand needs.
@@ -432,12 +452,14 @@ impl<'a> MessageRun<'a, '_> {
             return Ok(holds);
         }
         let record = self.operand(operand, node)?;
+        if let Relation::Equals(_) = relation
+            && (self.are_words(record) || self.values.texts(record).len() > COMPARED_MAX)
+        {
+            return Ok(self.has_equality(record, test));
+        }
+        self.read_texts(record, node)?;
         let texts = self.values.texts(record);
         Ok(match relation {
-            Relation::Equals(_) if texts.len() > COMPARED_MAX => {
-                let tests = self.equalities_of(record);
-                self.memo.held.contains(tests.start, self.values.tests(tests), test)
-            }
             Relation::Equals(text) => texts.iter().any(|value| *value == **text),
             Relation::Differs(others) => match texts {
                 [] => false,

@@ -47,6 +47,11 @@ impl StemLanguage {
         LANGUAGES[self.0].0
     }
 
+    /// Returns its number among all languages.
+    pub fn number(self) -> u32 {
+        self.0 as u32
+    }
+
     /// Returns the stemmer, which is no more than a choice of functions.
     pub(super) fn stemmer(self) -> Stemmer {
         Stemmer::create(LANGUAGES[self.0].1)
