@@ -25,6 +25,8 @@ from twigcast import SubscriptionSet
 
 COUNTS = (10_000, 100_000)
 MESSAGES = 300
+MANY_MATCHES = 1_000
+"""From so many matches of a message on, it is their number that decides what the message costs."""
 ROUNDS = 5
 PEER_COUNT = 10_000
 PEER_SECONDS = 15.0
@@ -183,12 +185,14 @@ def _own(messages: list[bytes], queries: list[str]) -> tuple[Row, int]:
     feed = pa.array(messages, pa.large_binary())
     own, expat = side_by_side(ROUNDS, lambda: subscriptions.match_batch(feed), lambda: parse_with_expat(messages))
     matched = len(subscriptions.match_batch(feed).column("keys").flatten())
+    matches = matched / len(messages)
     row: Row = {
         "queries": len(queries),
-        "matches": matched / len(messages),
+        "matches": matches,
         "E_us": expat.median / len(messages) * 1e6,
         "us": own.median / len(messages) * 1e6,
         "E": own.median / expat.median,
+        "ns_per_match": own.median / matched * 1e9 if matches >= MANY_MATCHES else None,
         "queries_per_s": len(queries) / adding,
         "bytes_per_query": None if before is None or after is None else (after - before) / len(queries),
     }

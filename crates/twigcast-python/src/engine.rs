@@ -96,7 +96,7 @@ impl Engine {
         let context = queries::context(namespaces, dialect, params)?;
         let added = py.detach(|| {
             let added = self.change(
-                |engine| engine.is_quick_change([(&*key, &*query)], replace),
+                |engine| engine.quick_changes([(&*key, &*query)], replace) == 1,
                 |engine| {
                     let added = engine.add(&key, &query, &context, replace);
                     if added.is_ok() && !group.is_empty() {
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     fn remove(&self, py: Python<'_>, key: &str) -> bool {
-        py.detach(|| self.change(|engine| engine.is_quick_change([(key, "")], true), |engine| engine.remove(key)))
+        py.detach(|| self.change(|engine| engine.quick_changes([(key, "")], true) == 1, |engine| engine.remove(key)))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -1,5 +1,6 @@
 //! The engine that Python threads share: its newest version, idle matchers, and buffers for reuse.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -151,25 +152,30 @@ impl Engine {
         }
     }
 
-    /// Makes `count` changes, as [`Self::change`] does; `change` makes a range of them. As long as they are quick and nobody
-    /// reads, readers have their turn after every [`STEP`] of them. Otherwise they count all at once.
+    /// Makes `count` changes, as [`Self::change`] does; `change` makes a range of them, and `quick` says how many of a range
+    /// are quick together, from its start on. As long as some are and nobody reads, readers have their turn after these, and
+    /// no successor is made, which would copy again what the one before has copied. Otherwise all that are left count at once.
     pub fn change_many(
         &self,
         count: usize,
-        is_quick: impl Fn(&core::Engine, Range<usize>) -> bool,
+        quick: impl Fn(&core::Engine, Range<usize>) -> usize,
         mut change: impl FnMut(&mut core::Engine, Range<usize>),
     ) {
         let _permit = self.0.permit_change();
         let mut start = 0;
         while start < count {
-            let step = start..count.min(start + STEP);
-            let made =
-                self.0.change_newest(|engine| is_quick(engine, step.clone()), |engine| change(engine, step.clone()));
-            start = step.end;
+            let end = Cell::new(start);
+            let made = self.0.change_newest(
+                |engine| {
+                    end.set(start + quick(engine, start..count.min(start + STEP)));
+                    end.get() > start
+                },
+                |engine| change(engine, start..end.get()),
+            );
             if made.is_err() {
-                start = count;
-                self.0.change_successor(|engine| change(engine, step.start..count));
+                return self.0.change_successor(|engine| change(engine, start..count));
             }
+            start = end.get();
         }
     }
 

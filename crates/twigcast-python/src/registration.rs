@@ -171,7 +171,7 @@ impl SubscriptionBatch {
         let texts = |range: Range<usize>| self.pairs[range].iter().map(|(key, query)| (&**key, &**query));
         engine.change_many(
             self.pairs.len(),
-            |engine, range| engine.is_quick_change(texts(range), replace),
+            |engine, range| engine.quick_changes(texts(range), replace),
             |engine, range| self.add_range(engine, range, replace, &mut all),
         );
         all

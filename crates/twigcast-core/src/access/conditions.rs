@@ -613,7 +613,7 @@ impl SharedConditions {
 
 impl SharedCondition {
     /// Returns the conditions that it is made of.
-    fn operands(&self) -> &[ConditionId] {
+    pub(super) fn operands(&self) -> &[ConditionId] {
         match self {
             Self::All(operands) | Self::Any(operands) | Self::OneOf(_, _, operands) => operands,
             Self::Not(operand)

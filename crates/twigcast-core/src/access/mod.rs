@@ -11,6 +11,7 @@
 //!   words of a text is kept by those who match as what else the text has to have ([`word_rows`]).
 //! - [`samples`]: the values that messages have had lately, by which covers are chosen; [`value_counts`]: how rare each is of
 //!   those that expressions have.
+//! - [`read_ahead`]: conditions that are about to be decided, read together.
 //!
 //! So what a message costs follows the values that it has and the queries that these lead to.
 //!
@@ -39,6 +40,7 @@ pub mod entry;
 mod expr_hash;
 pub mod intervals;
 mod prefixes;
+mod read_ahead;
 pub mod regions;
 pub mod samples;
 mod substrings;

@@ -46,6 +46,8 @@ const VAIN_MAX: f32 = 256.0;
 /// time that something was, so that covers that go back and forth do so ever more seldom.
 const CHOICE_AFTER: f32 = 32.0;
 const CHOICE_AFTER_MAX: f32 = 8_192.0;
+/// Sampled messages after which it is looked at, once, whether triggers are found better by other values.
+const REVIEWED_AFTER: u64 = 32;
 /// Sampled messages for which it is believed how often a test held, before the samples are believed again.
 const OBSERVED_FOR: u64 = 128;
 /// Tests of which that is known.
@@ -111,6 +113,8 @@ pub struct VainVisits {
     pub tests: FxHashMap<ConditionId, f32>,
     /// The queries that got their covers then, if more are verified in vain now than before.
     pub chosen_badly: FxHashSet<u32>,
+    /// Triggers that may be found by another value are to be looked at too, for the first time.
+    pub reviews_triggers: bool,
 }
 
 /// Queries for which covers are being chosen, some at a time.
@@ -141,6 +145,8 @@ struct SampleState {
     observed: FxHashMap<u64, ObservedTest>,
     /// All sampled messages.
     message: u64,
+    /// Triggers have been looked at.
+    is_reviewed: bool,
     /// The queries of which covers were chosen last, and the queries that were verified in vain for a message before.
     chosen: FxHashSet<u32>,
     in_vain_before: f32,
@@ -170,6 +176,7 @@ impl Default for ValueSamples {
             choice_after: CHOICE_AFTER,
             observed: FxHashMap::default(),
             message: 0,
+            is_reviewed: false,
             chosen: FxHashSet::default(),
             in_vain_before: f32::INFINITY,
             choices: 0,
@@ -197,13 +204,15 @@ impl ValueSamples {
     }
 
     /// Notes the values of a message, of which so much was recorded, those that operands have there, and the tests that have
-    /// led to queries. Where another thread is doing so, the message is passed over.
+    /// led to queries. Where another thread is doing so, the message is passed over. `has_triggers`: there
+    /// are triggers that may be found by another value.
     pub fn note<'o>(
         &self,
         message: Message<'_>,
         recorded: ScanOptions,
         values: SampledValues<'_, impl Iterator<Item = (&'o Operand, &'o [Cow<'o, str>])>>,
         visits: &[(ConditionId, TestVisits)],
+        has_triggers: bool,
     ) {
         let Some(mut state) = self.state() else { return };
         state.message += 1;
@@ -229,7 +238,9 @@ impl ValueSamples {
             state.in_vain += seen.in_vain as f32;
         }
         state.since_choice += 1.0;
-        if state.since_choice >= state.choice_after {
+        if has_triggers && !state.is_reviewed && state.message >= REVIEWED_AFTER {
+            self.is_choice_due.store(true, Ordering::Relaxed);
+        } else if state.since_choice >= state.choice_after {
             if state.in_vain > VAIN_MAX * state.since_choice {
                 self.is_choice_due.store(true, Ordering::Relaxed);
             } else {
@@ -310,7 +321,9 @@ impl ValueSamples {
         state.in_vain_before = in_vain;
         let after = (state.choice_after * 4.0).min(CHOICE_AFTER_MAX);
         state.begin_choice(after);
-        VainVisits { tests, chosen_badly }
+        let reviews_triggers = !state.is_reviewed && state.message >= REVIEWED_AFTER;
+        state.is_reviewed |= reviews_triggers;
+        VainVisits { tests, chosen_badly, reviews_triggers }
     }
 
     /// Notes how often tests held in a message, so that this is expected of them for a while.

@@ -4,9 +4,9 @@ use rustc_hash::FxHashSet;
 
 use super::Engine;
 use super::compile::UnregisteredQuery;
-use super::query_index::Segment;
+use super::query_index::{Registration, Segment};
 use crate::access::samples::{CoverChoice, VainVisits};
-use crate::plan;
+use crate::plan::{self, Action};
 
 /// Queries whose covers are looked at in one go, which takes a few hundredths of a second.
 const QUERIES_MAX: usize = 4_096;
@@ -63,11 +63,15 @@ impl Engine {
         changed
     }
 
-    /// Returns the queries that were verified in vain, those last that were led to most often.
+    /// Returns the queries that were verified in vain, and once those of triggers that may be found by another value. Those last
+    /// that were led to most often.
     fn begin_choice(&self) -> CoverChoice {
-        let VainVisits { tests, chosen_badly } = self.query_index.samples.take_visits();
+        let VainVisits { tests, chosen_badly, reviews_triggers } = self.query_index.samples.take_visits();
         self.query_index.observe(&tests);
         let mut waiting = self.query_index.waiting_for(&tests);
+        if reviews_triggers {
+            waiting.extend(self.query_index.learning_triggers());
+        }
         waiting.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         CoverChoice { waiting, chosen_badly, chosen: FxHashSet::default() }
     }
@@ -92,14 +96,17 @@ impl Engine {
     fn better_covers(&mut self, queries: &[(u32, f32)], chosen_badly: &FxHashSet<u32>) -> Vec<BetterCover> {
         let mut better = Vec::new();
         for &(query, elements) in queries {
-            let is_alive = self.subscription_table.uses(query) > 0 && self.compiled.registrations(query).is_some();
-            if !is_alive {
-                continue;
-            }
+            let registrations = self.compiled.registrations(query).filter(|_| self.subscription_table.uses(query) > 0);
+            let Some(registrations) = registrations else { continue };
+            let is_trigger = registrations.as_slice().iter().any(|one| matches!(one, Registration::Trigger(_)));
             let context = self.subscription_table.query(query).1;
             let text = self.text_of(query).into_owned();
             // It was accepted before, so it is accepted again.
             let Ok(new) = self.compile(&text, context) else { continue };
+            // Still the best that there is for it.
+            if is_trigger && new.routes().iter().any(|route| matches!(route.action, Action::Trigger { .. })) {
+                continue;
+            }
             let now = elements / (1.0 + elements);
             let gain = if chosen_badly.contains(&query) { 1.0 } else { GAIN_MIN };
             let cost = plan::cost(new.routes(), &self.query_index);

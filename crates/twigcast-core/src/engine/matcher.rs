@@ -390,7 +390,7 @@ impl Matcher {
         self.memo.clear();
         let query_index = &engine.query_index;
         let message = Message { source, document: &self.document };
-        let is_sampled = query_index.access_count() > 0 && samples::is_sampled(self.message_number);
+        let is_sampled = query_index.learns_from_values() && samples::is_sampled(self.message_number);
         let budget = MessageBudget::of(&engine.limits, message);
         self.decisions.budget = budget;
         let mut run = MessageRun {
@@ -425,8 +425,13 @@ impl Matcher {
         }
         if is_sampled {
             let operands = run.values.by_operand(&query_index.shared);
+<<<<<<< HEAD
             let values = SampledValues { operands, words: &run.values.words, conditions: &query_index.shared };
             query_index.samples.note(message, engine.needs.scan_options(), values, &self.decisions.visits);
+=======
+            let (recorded, visits) = (engine.needs.scan_options(), &self.decisions.visits);
+            query_index.samples.note(message, recorded, operands, visits, query_index.has_learning_triggers());
+>>>>>>> e20
         }
         let visits = budget.left() - run.evaluator.left();
         self.decisions.budget.spend(visits + self.memo.values_read + self.decisions.values_read());

@@ -20,7 +20,7 @@ use super::Engine;
 use super::parse_block::ParseBlock;
 use crate::query::forms::QueryForms;
 
-/// A change is quick if the new query and the one that it replaces have at most this many bytes together.
+/// Changes are quick if the new queries and those that they replace have at most this many bytes together.
 const QUICK_BYTES: usize = 4096;
 
 impl Engine {
@@ -63,17 +63,20 @@ impl Engine {
         self.throttle.hold()
     }
 
-    /// Returns `true` if adding queries under keys, or removing keys with no query, takes no longer than a glance: the texts
-    /// are short, and nothing falls due that takes time in proportion to the population. If not `replaces`, queries that
-    /// others have under the keys stay.
-    pub fn is_quick_change<'a>(&self, changes: impl IntoIterator<Item = (&'a str, &'a str)>, replaces: bool) -> bool {
+    /// Returns how many changes, the first ones of some, take together no longer than a glance: the texts are short, and
+    /// nothing falls due that takes time in proportion to the population. A change adds a query under a key, or removes a
+    /// key with no query. If not `replaces`, queries that others have under the keys stay.
+    pub fn quick_changes<'a>(&self, changes: impl IntoIterator<Item = (&'a str, &'a str)>, replaces: bool) -> usize {
         let (mut count, mut bytes) = (0, 0);
         for (key, query) in changes {
             let replaced = if replaces { self.slot_of(key).and_then(|slot| self.query_of(slot)) } else { None };
             bytes += query.len() + replaced.map_or(0, |(text, _)| text.len());
+            if bytes > QUICK_BYTES || self.is_merge_due(count + 1) || self.is_vocabulary_gc_due(bytes) {
+                break;
+            }
             count += 1;
         }
-        bytes <= QUICK_BYTES && !self.is_merge_due(count) && !self.is_vocabulary_gc_due(bytes)
+        count
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Atoms {
     comparisons: AtomEntries,
     free_comparisons: Chunked<u32>,
     comparison_ids: CowMap<ConditionValue, AtomId>,
+    /// The number of negations among these.
+    negations: usize,
     attributes: AttributeAtoms,
     texts: Arc<ComparedValues>,
     values: CowMap<Box<str>, AtomId>,
@@ -73,6 +75,7 @@ impl Atoms {
             }
             ConditionValue::Not(_) => {
                 self.comparison_ids.insert(value.clone(), id);
+                self.negations += 1;
             }
             ConditionValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
             ConditionValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
@@ -152,6 +155,7 @@ impl Atoms {
             }
             ConditionValue::Not(_) => {
                 self.comparison_ids.remove(&atom.value);
+                self.negations -= 1;
             }
             ConditionValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
             ConditionValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
@@ -165,6 +169,11 @@ impl Atoms {
                 self.value_numbers.remove(&bits);
             }
         }
+    }
+
+    /// Returns whether any value is excluded.
+    pub fn has_negations(&self) -> bool {
+        self.negations > 0
     }
 
     /// Returns how many comparisons by order or inequality there are of attributes of a name.

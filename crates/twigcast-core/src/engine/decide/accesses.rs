@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use super::condition_memo::RecordIndex;
 use super::operand_values::{TooLong, read_short, read_short_below};
 use super::state::{Decisions, MessageRun};
-use crate::access::conditions::SharedCondition;
+use crate::access::conditions::{SharedCondition, SharedConditions};
 use crate::access::entry::{AccessEntry, WHOLE};
 use crate::access::regions::{NearRegion, RegionIndex};
 use crate::access::samples::TestVisits;
@@ -471,30 +471,57 @@ impl MessageRun<'_, '_> {
     pub(super) fn decide_entries(&mut self, decisions: &mut Decisions, node: NodeId, entries: &[AccessEntry]) -> u32 {
         let mut in_vain = 0;
         let mut last = (ConditionId::NONE, true);
-        for &entry in entries {
-            let query = entry.query & !WHOLE;
-            if decisions.is_decided(query) {
-                continue;
+        // Of few, reading takes no longer one by one. One of a list tells for all.
+        let is_long = entries.len() >= SharedConditions::READ_AT_ONCE;
+        let reads_ahead = is_long && self.query_index.shared.is_read_ahead(entries[entries.len() / 2].residual);
+        for block in entries.chunks(SharedConditions::READ_AT_ONCE) {
+            if reads_ahead {
+                self.read_ahead(decisions, block);
             }
-            if entry.residual != ConditionId::NONE && decisions.is_set_aside(query) {
-                continue;
-            }
-            if entry.residual != last.0 {
-                match self.condition(entry.residual, node) {
-                    Ok(holds) => last = (entry.residual, holds),
-                    Err(error) => {
-                        decisions.fail(query, error);
-                        continue;
-                    }
-                }
-            }
-            match (last.1, entry.query & WHOLE != 0) {
-                (false, _) => in_vain += 1,
-                (true, false) => decisions.matched.insert(query),
-                (true, true) => self.evaluate_whole(decisions, query),
+            for &entry in block {
+                in_vain += self.decide_entry(decisions, node, entry, &mut last);
             }
         }
         in_vain
+    }
+
+    /// Verifies what remains of a query, unless that is what remained of the `last` one too. Returns 1 if it does not hold.
+    #[inline]
+    fn decide_entry(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        entry: AccessEntry,
+        last: &mut (ConditionId, bool),
+    ) -> u32 {
+        let query = entry.query & !WHOLE;
+        if decisions.is_decided(query) || (entry.residual != ConditionId::NONE && decisions.is_set_aside(query)) {
+            return 0;
+        }
+        if entry.residual != last.0 {
+            match self.condition(entry.residual, node) {
+                Ok(holds) => *last = (entry.residual, holds),
+                Err(error) => {
+                    decisions.fail(query, error);
+                    return 0;
+                }
+            }
+        }
+        match (last.1, entry.query & WHOLE != 0) {
+            (false, _) => return 1,
+            (true, false) => decisions.matched.insert(query),
+            (true, true) => self.evaluate_whole(decisions, query),
+        }
+        0
+    }
+
+    /// Reads what remains of queries that are still open, before it is verified.
+    fn read_ahead(&mut self, decisions: &Decisions, entries: &[AccessEntry]) {
+        let mut last = ConditionId::NONE;
+        let open = entries.iter().filter(|entry| !decisions.is_decided(entry.query & !WHOLE));
+        let residuals =
+            open.map(|entry| entry.residual).filter(|&residual| std::mem::replace(&mut last, residual) != residual);
+        self.query_index.shared.read_ahead(residuals, &mut self.memo.reached);
     }
 }
 

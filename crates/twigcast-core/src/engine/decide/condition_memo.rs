@@ -258,6 +258,8 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) words: WordCache,
     /// Scratch: the tests that hold of a guard's operand.
     pub(super) guard_tests: Vec<ConditionId>,
+    /// Scratch: conditions that are read ahead.
+    pub(super) reached: Vec<ConditionId>,
     /// Operands that may have values there.
     pub(super) positions: Vec<u32>,
     /// By the address of ranges with the same residual, the numbers for which those with one bound were visited.

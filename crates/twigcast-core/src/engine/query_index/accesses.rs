@@ -239,6 +239,11 @@ impl QueryIndex {
         waiting.collect()
     }
 
+    /// Returns whether it depends on the values of messages by which of their values queries are found best.
+    pub fn learns_from_values(&self) -> bool {
+        self.access_count() > 0 || self.has_learning_triggers()
+    }
+
     /// Returns the number of registered accesses, one for each query and path.
     pub fn access_count(&self) -> usize {
         self.accesses.len()

@@ -8,9 +8,13 @@ use crate::ids::{AtomId, BranchId, ConditionId, TriggerId};
 use crate::plan::{Access, Action, ConditionValue, Distance, Route, ValueCondition, ValueTest, Verify};
 use crate::predicate::packed::{self, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
+use crate::query::ast::NameTest;
 
 /// Accesses wait as triggers as long as there is at most one for so many triggers.
 const TRIGGERS_FOR_ACCESS: usize = 16;
+
+/// The part of messages that are expected to have a key of which no message has told anything.
+const ASSUMED_OF_KEY: f32 = 0.05;
 
 impl QueryIndex {
     /// Returns the packed value condition of a trigger and its waiter; `None` if it is not looked up.
@@ -125,6 +129,28 @@ impl QueryIndex {
         let key = ValueCondition { distance, value: self.atoms.value(atom)?.clone() };
         let verify = Verify { whole: trigger.asks_whole(), ..Verify::default() };
         Some(Route { path: self.paths(segment).nfa.path_of(state), action: Action::Trigger { key, verify } })
+    }
+
+    /// Returns whether there are triggers for which messages may show something better than their key: those that exclude
+    /// values, and accesses.
+    pub fn has_learning_triggers(&self) -> bool {
+        self.atoms.has_negations() || self.accesses_as_triggers > 0
+    }
+
+    /// Returns the queries of these triggers, each with how often messages are expected to have the key.
+    pub fn learning_triggers(&self) -> Vec<(u32, f32)> {
+        let excludes = |atom: AtomId| matches!(self.atoms.value(atom), Some(ConditionValue::Not(_)));
+        let learning = self.triggers.slots().flatten().filter(|trigger| {
+            let rest = trigger.rest.iter().flat_map(|rest| &rest.also);
+            let is_access = trigger.rest.as_ref().is_some_and(|rest| rest.residual != ConditionId::NONE);
+            is_access || trigger.also.iter().chain(rest).any(|&(_, atom)| excludes(atom))
+        });
+        let expected = learning.filter_map(|trigger| {
+            let key = ValueTest::of_key(self.atoms.value(trigger.key.1)?)?;
+            let part = self.samples.expected(NameTest::Any, &key, ASSUMED_OF_KEY);
+            Some((trigger.query, part / (1.0 - part).max(f32::EPSILON)))
+        });
+        expected.collect()
     }
 
     /// Splits the structural conditions of a trigger's element into branches, if possible. Only for the main segment; see
