@@ -425,13 +425,9 @@ impl Matcher {
         }
         if is_sampled {
             let operands = run.values.by_operand(&query_index.shared);
-<<<<<<< HEAD
             let values = SampledValues { operands, words: &run.values.words, conditions: &query_index.shared };
-            query_index.samples.note(message, engine.needs.scan_options(), values, &self.decisions.visits);
-=======
             let (recorded, visits) = (engine.needs.scan_options(), &self.decisions.visits);
-            query_index.samples.note(message, recorded, operands, visits, query_index.has_learning_triggers());
->>>>>>> e20
+            query_index.samples.note(message, recorded, values, visits, query_index.has_learning_triggers());
         }
         let visits = budget.left() - run.evaluator.left();
         self.decisions.budget.spend(visits + self.memo.values_read + self.decisions.values_read());
