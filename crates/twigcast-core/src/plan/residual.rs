@@ -94,10 +94,10 @@ fn of_test(test: &ValueTest) -> Rc<Condition> {
     if test.operand.words_of().is_none() {
         return Rc::new(Condition::Test(test.clone()));
     }
-    let equality = |text: &Box<str>| {
-        Rc::new(Condition::Test(ValueTest { operand: test.operand.clone(), relation: Relation::Equals(text.clone()) }))
+    let equality = |text: &str| {
+        Rc::new(Condition::Test(ValueTest { operand: test.operand.clone(), relation: Relation::Equals(text.into()) }))
     };
-    let mut words: Vec<_> = texts.iter().map(equality).collect();
+    let mut words: Vec<_> = texts.iter().map(|text| equality(text)).collect();
     let some = match words.len() {
         1 => words.swap_remove(0),
         _ => Rc::new(Condition::Any(words)),
