@@ -493,6 +493,27 @@ impl SharedConditions {
         self.conditions.get(id.index())?.as_ref().map(|entry| &entry.condition)
     }
 
+    /// Returns whether a condition, or one that it is made of, excludes values.
+    pub fn excludes(&self, id: ConditionId) -> bool {
+        match self.condition(id) {
+            Some(SharedCondition::Test(_, relation)) => matches!(
+                relation,
+                Relation::Differs(_) | Relation::NoneEquals(_) | Relation::NoneWithin(_) | Relation::OtherNumber(_)
+            ),
+            Some(SharedCondition::Not(_)) => true,
+            Some(SharedCondition::All(parts) | SharedCondition::Any(parts)) => {
+                parts.iter().any(|&part| self.excludes(part))
+            }
+            Some(
+                &(SharedCondition::Above(_, part)
+                | SharedCondition::Ancestor(part)
+                | SharedCondition::Child(_, part)
+                | SharedCondition::AtDocument(part)),
+            ) => self.excludes(part),
+            _ => false,
+        }
+    }
+
     /// Returns how many queries and conditions use a condition.
     pub fn uses(&self, id: ConditionId) -> u32 {
         self.conditions.get(id.index()).and_then(Option::as_ref).map_or(0, |entry| entry.uses)

@@ -56,6 +56,8 @@ pub struct QueryIndex {
     accesses: Slab<RegisteredAccess, AccessId>,
     /// The number of triggers that are accesses, each with a residual.
     accesses_as_triggers: usize,
+    /// Those of them that exclude values: messages may show that nearly all have what they exclude.
+    excluding_accesses: usize,
     /// Samples of values of recent messages.
     pub samples: Arc<ValueSamples>,
     /// Queries that are evaluated on each message.

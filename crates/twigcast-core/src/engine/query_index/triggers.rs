@@ -84,6 +84,7 @@ impl QueryIndex {
         let key = (Distance::Up(0), self.atoms.acquire(key));
         self.shared.begin_query(query);
         let residual = access.residual.as_ref().map_or(ConditionId::NONE, |residual| self.shared.acquire(residual));
+        self.excluding_accesses += usize::from(self.shared.excludes(residual));
         let (also, below, structures) = (Box::default(), Box::default(), Box::default());
         let rest = Some(Box::new(RemainingTests { also, below, structures, residual, whole }));
         CompiledTrigger { query, key, also: None, below: BranchId::NONE, rest, home: TriggerHome::Unregistered }
@@ -132,9 +133,9 @@ impl QueryIndex {
     }
 
     /// Returns whether there are triggers for which messages may show something better than their key: those that exclude
-    /// values, and accesses.
+    /// values.
     pub fn has_learning_triggers(&self) -> bool {
-        self.atoms.has_negations() || self.accesses_as_triggers > 0
+        self.atoms.has_negations() || self.excluding_accesses > 0
     }
 
     /// Returns the queries of these triggers, each with how often messages are expected to have the key.
@@ -142,8 +143,8 @@ impl QueryIndex {
         let excludes = |atom: AtomId| matches!(self.atoms.value(atom), Some(ConditionValue::Not(_)));
         let learning = self.triggers.slots().flatten().filter(|trigger| {
             let rest = trigger.rest.iter().flat_map(|rest| &rest.also);
-            let is_access = trigger.rest.as_ref().is_some_and(|rest| rest.residual != ConditionId::NONE);
-            is_access || trigger.also.iter().chain(rest).any(|&(_, atom)| excludes(atom))
+            let is_excluding_access = trigger.rest.as_ref().is_some_and(|rest| self.shared.excludes(rest.residual));
+            is_excluding_access || trigger.also.iter().chain(rest).any(|&(_, atom)| excludes(atom))
         });
         let expected = learning.filter_map(|trigger| {
             let key = ValueTest::of_key(self.atoms.value(trigger.key.1)?)?;
@@ -199,6 +200,7 @@ impl QueryIndex {
             rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
             rest.structures.iter().for_each(|&(_, condition)| self.shared.structures.release(condition));
             self.accesses_as_triggers -= usize::from(rest.residual != ConditionId::NONE);
+            self.excluding_accesses -= usize::from(self.shared.excludes(rest.residual));
             self.shared.begin_query(trigger.query);
             self.shared.release(rest.residual);
         }
