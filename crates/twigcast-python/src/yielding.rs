@@ -51,15 +51,6 @@ mod linux {
         // SAFETY: both calls take and return numbers, and 0 stands for the thread that calls. What an error would tell
         // changes nothing here: the thread goes on with the priority that it has.
         unsafe {
-            if std::env::var_os("TC_YIELD").is_some_and(|v| v == "idle") {
-                let param = libc::sched_param { sched_priority: 0 };
-                libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param);
-                return;
-            }
-            if std::env::var_os("TC_YIELD").is_some_and(|v| v == "19") {
-                libc::setpriority(libc::PRIO_PROCESS, 0, 19);
-                return;
-            }
             let before = libc::getpriority(libc::PRIO_PROCESS, 0);
             libc::setpriority(libc::PRIO_PROCESS, 0, before + NICENESS);
         }
