@@ -266,7 +266,9 @@ def test_without_the_setting_a_bound_token_opens_nothing(
     check_problem(httpx2.get(f"{broker.url}/me", headers=headers), 401, "unauthorized")
 
 
-@pytest.mark.parametrize("wrong", [["ab"], ["g" * 64], [], "ab", ["a" * 63 + "\n"], ["a" * 64] * 101])
+@pytest.mark.parametrize(
+    "wrong", [["ab"], ["g" * 64], [], "ab", ["a" * 63 + "\n"], ["a" * 64] * 101, [1], [None], [["a" * 64]], 7]
+)
 def test_what_is_no_fingerprint_is_refused(party: Party, wrong: object) -> None:
     body = {"name": "x", "scopes": ["publish"], "certificates": wrong}
     party.problem("POST", "/tokens", 422, "invalid", json=body)

@@ -1228,8 +1228,9 @@ _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """Some times after this one, given with an offset, are beyond what can be shown in UTC."""
 
 
-def _fingerprint(value: str) -> str:
-    return value.replace(":", "").lower()
+def _fingerprint(value: object) -> object:
+    # What is no text is refused behind this.
+    return value.replace(":", "").lower() if isinstance(value, str) else value
 
 
 Fingerprint = Annotated[str, BeforeValidator(_fingerprint), StringConstraints(pattern="^[0-9a-f]{64}$")]
