@@ -501,16 +501,9 @@ impl SharedConditions {
                 Relation::Differs(_) | Relation::NoneEquals(_) | Relation::NoneWithin(_) | Relation::OtherNumber(_)
             ),
             Some(SharedCondition::Not(_)) => true,
-            Some(SharedCondition::All(parts) | SharedCondition::Any(parts)) => {
-                parts.iter().any(|&part| self.excludes(part))
-            }
-            Some(
-                &(SharedCondition::Above(_, part)
-                | SharedCondition::Ancestor(part)
-                | SharedCondition::Child(_, part)
-                | SharedCondition::AtDocument(part)),
-            ) => self.excludes(part),
-            _ => false,
+            // Of texts that are there.
+            Some(SharedCondition::OneOf(..)) | None => false,
+            Some(condition) => condition.operands().iter().any(|&part| self.excludes(part)),
         }
     }
 

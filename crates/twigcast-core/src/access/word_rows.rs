@@ -9,6 +9,7 @@ use super::conditions::{SharedCondition, SharedConditions, TextMatch};
 use super::entry::AccessEntry;
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::Relation;
+use crate::util::bits::has_bit;
 
 /// Bits of a literal beside the number of its test.
 const LAST: u32 = 1;
@@ -104,7 +105,7 @@ fn hold(literals: &[u32], held: &[u64]) -> bool {
     let mut holds = false;
     for literal in literals {
         let test = literal >> TEST_SHIFT;
-        let has = held.get((test >> 6) as usize).is_some_and(|word| word >> (test & 63) & 1 == 1);
+        let has = has_bit(held, test as usize);
         holds |= has != (literal & NEGATED != 0);
         if literal & LAST != 0 {
             if !holds {

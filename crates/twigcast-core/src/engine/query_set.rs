@@ -1,6 +1,7 @@
 //! Sets of queries as bits.
 
 use crate::simd::Kernel;
+use crate::util::bits::has_bit;
 
 /// Words of a set that are processed together.
 const SPAN: usize = 64;
@@ -127,7 +128,7 @@ impl QuerySet {
     /// Returns `true` if a number is a member.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
-        self.words.get(number as usize >> 6).is_some_and(|word| word >> (number & 63) & 1 == 1)
+        has_bit(&self.words, number as usize)
     }
 
     /// Returns the members, ascending.

@@ -94,9 +94,13 @@ pub(crate) struct WordReading<'a> {
     pub language: Option<StemLanguage>,
 }
 
+fn visits_of_stem(language: Option<StemLanguage>) -> u64 {
+    if language.is_some() { STEM_VISITS } else { 0 }
+}
+
 impl<'a> Evaluator<'a> {
     fn charge_word(&self, visits: u64, language: Option<StemLanguage>) -> Result<(), EvalError> {
-        self.charge(visits + if language.is_some() { STEM_VISITS } else { 0 })
+        self.charge(visits + visits_of_stem(language))
     }
 
     /// Evaluates `twig:words()`.
@@ -168,7 +172,7 @@ impl<'a> Evaluator<'a> {
         words: u64,
         language: Option<StemLanguage>,
     ) -> Result<(), EvalError> {
-        let each = WORD_VISITS + if language.is_some() { STEM_VISITS } else { 0 };
+        let each = WORD_VISITS + visits_of_stem(language);
         self.charge((piece.len() / BYTES_PER_VISIT) as u64 + each * words)
     }
 

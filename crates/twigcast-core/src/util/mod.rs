@@ -1,5 +1,6 @@
 //! Data structures and conversions that know nothing of queries or messages.
 //!
+//! - [`bits`]: sets of small numbers as bits
 //! - [`chunked`]: a growing table in chunks, which its clones share
 //! - [`cow_map`]: hash tables that share with their clones what has not changed
 //! - [`hash_index`]: an index by hash into rows that are kept elsewhere
@@ -13,6 +14,7 @@
 //! - [`temporal`]: dates, times and durations
 //! - [`words`]: words of texts, and what is asked of them
 
+pub(crate) mod bits;
 pub(crate) mod chunked;
 pub(crate) mod cow_map;
 pub(crate) mod epoch_table;

@@ -14,6 +14,7 @@ use crate::access::samples::SampledWords;
 use crate::document::NodeId;
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::{NumberRange, Operand};
+use crate::util::bits::has_bit;
 use crate::util::epoch_table::EpochTable;
 use crate::util::places::Geometry;
 
@@ -155,7 +156,7 @@ impl HeldTests {
             tests.iter().for_each(|&test| _ = self.insert(test));
             self.keep(tests);
         }
-        self.bits.get(test.index() / 64).is_some_and(|word| word >> (test.index() % 64) & 1 == 1)
+        has_bit(&self.bits, test.index())
     }
 
     /// Forgets the list.

@@ -16,6 +16,7 @@ use crate::eval::{EvalError, NodeRef};
 use crate::ids::{ConditionId, OperandId};
 use crate::plan::Operand;
 use crate::query::ast::Expr;
+use crate::util::bits::has_bit;
 use crate::util::words::WordOptions;
 use crate::util::words::tokens::each_span;
 
@@ -141,9 +142,8 @@ impl<'a> MessageRun<'a, '_> {
             }
             Ok(())
         });
-        match divided {
-            Ok(()) => append(&mut batch, cache),
-        }
+        let Ok(()) = divided;
+        append(&mut batch, cache);
         count
     }
 
@@ -157,9 +157,7 @@ impl<'a> MessageRun<'a, '_> {
             hashes.push(hash_text_of(hash, &look_up.options.fold(&piece[word], language)));
             Ok(())
         });
-        match divided {
-            Ok(()) => {}
-        }
+        let Ok(()) = divided;
     }
 
     /// Returns whether the values of a record are the words of a text.
@@ -177,8 +175,7 @@ impl<'a> MessageRun<'a, '_> {
         if !are_words || tests.is_empty() {
             return self.memo.held.contains(position, tests, test);
         }
-        let bits = self.memo.held.bits_of(position, tests);
-        bits.get(test.index() / 64).is_some_and(|word| word >> (test.index() % 64) & 1 == 1)
+        has_bit(self.memo.held.bits_of(position, tests), test.index())
     }
 
     /// Returns whether an operand has one of some texts, or contains it.

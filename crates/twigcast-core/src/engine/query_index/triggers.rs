@@ -13,7 +13,7 @@ use crate::query::ast::NameTest;
 /// Accesses wait as triggers as long as there is at most one for so many triggers.
 const TRIGGERS_FOR_ACCESS: usize = 16;
 
-/// The part of messages that are expected to have a key of which no message has told anything.
+/// The part of messages that are expected to have a key of which no message has shown anything.
 const ASSUMED_OF_KEY: f32 = 0.05;
 
 impl QueryIndex {
