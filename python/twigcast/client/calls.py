@@ -178,8 +178,8 @@ class BrokerApi:
         content_type = "application/xml" + (f"; charset={charset}" if charset else "")
         # With an id, the message may be sent again if the answer is lost.
         message_id = message_id or str(uuid.uuid4())
-        urgency = {"priority": priority, "deadline": _deadline_text(deadline)}
-        return self._upload("/messages", Accepted.of, content, content_type, id=message_id, source=source, **urgency)
+        about = _about(source, priority, deadline)
+        return self._upload("/messages", Accepted.of, content, content_type, id=message_id, **about)
 
     def publish_many(
         self,
@@ -191,8 +191,7 @@ class BrokerApi:
     ) -> ApiRequest[list[Accepted | Rejected | Refused]]:
         """Publishes a batch in one request, and returns the outcome of each message in order."""
         content = "\n".join(json.dumps(_publication(item)) for item in messages).encode()
-        about = {"source": source, "priority": priority, "deadline": _deadline_text(deadline)}
-        return self._upload("/messages", _outcomes, content, _JSON_LINES, **about)
+        return self._upload("/messages", _outcomes, content, _JSON_LINES, **_about(source, priority, deadline))
 
     def publish_items(
         self,
@@ -215,8 +214,7 @@ class BrokerApi:
         content, charset = (xml.encode(), "utf-8") if isinstance(xml, str) else (xml, charset)
         content_type = "application/xml" + (f"; charset={charset}" if charset else "")
         message_id = message_id or str(uuid.uuid4())
-        urgency = {"priority": priority, "deadline": _deadline_text(deadline)}
-        about = {"id": message_id, "source": source, "items": "true", **urgency}
+        about = {"id": message_id, "items": "true", **_about(source, priority, deadline)}
         return self._upload("/messages", _outcomes, content, content_type, **about)
 
     def messages(
@@ -793,6 +791,11 @@ def _bulk(request: ApiRequest[T], *, is_repeatable: bool = True) -> ApiRequest[T
     return replace(request, is_repeatable=is_repeatable, raw=True, seconds=_BULK_SECONDS)
 
 
+def _about(source: str | None, priority: int | None, deadline: Deadline | None) -> dict[str, Any]:
+    """Returns what is said of a publication beside its id, as the broker reads it."""
+    return {"source": source, "priority": priority, "deadline": _deadline_text(deadline)}
+
+
 def _deadline_text(deadline: Deadline | None) -> str | None:
     """Returns a deadline as the broker reads it; a time without an offset would be taken to be in UTC."""
     if not isinstance(deadline, datetime):
@@ -806,9 +809,7 @@ def _publication(item: Publication | bytes | str) -> dict[str, Any]:
     publication = item if isinstance(item, Publication) else Publication(item)
     members = _present(
         id=publication.id or str(uuid.uuid4()),
-        source=publication.source,
-        priority=publication.priority,
-        deadline=_deadline_text(publication.deadline),
+        **_about(publication.source, publication.priority, publication.deadline),
     )
     if isinstance(publication.xml, str):
         return members | {"xml": publication.xml}

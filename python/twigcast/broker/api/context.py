@@ -80,6 +80,12 @@ def certificate_of(connection: HTTPConnection) -> str | None:
     return result
 
 
+async def sender_of(connection: HTTPConnection) -> Principal:
+    """Returns the sender of a request, by its token and its certificate; raises Unauthorized without a known token."""
+    authorization = connection.headers.get("authorization")
+    return await context_of(connection).authenticator.admit(authorization, certificate_of(connection))
+
+
 Shared = Annotated[ApiContext, Depends(context_of)]
 """Parameter type: the context."""
 
@@ -88,9 +94,9 @@ _bearer = HTTPBearer(auto_error=False, description="An API token, `tc_...`.")
 
 def _requires(scope: Scope | None, *, narrowed: bool = False) -> Callable[..., Awaitable[Principal]]:
     async def admit(
-        request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+        request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
-        principal = await shared.authenticator.admit(request.headers.get("authorization"), certificate_of(request))
+        principal = await sender_of(request)
         if narrowed:
             if scope is not None:
                 principal.require_some(scope)

@@ -14,8 +14,7 @@ from urllib.parse import unquote_plus, unquote_to_bytes
 
 from starlette.requests import Request
 
-from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import certificate_of, context_of
+from twigcast.broker.api.context import context_of, sender_of
 from twigcast.broker.api.problems import Problem
 from twigcast.broker.door import TARGET
 from twigcast.broker.errors import Invalid, Unauthorized
@@ -135,13 +134,9 @@ async def may_use_reserve(request: Request) -> bool:
     context = context_of(request)
     if path == "/metrics" and context.settings.metrics_public:
         return True
-    authorization = request.headers.get("authorization")
+    has_token = bool(request.headers.get("authorization"))
     try:
-        principal: Principal | None
-        if authorization:
-            principal = await context.authenticator.admit(authorization, certificate_of(request))
-        else:
-            principal = await context.signed_in(request)
+        principal = await sender_of(request) if has_token else await context.signed_in(request)
     except Unauthorized:
         return False
     return principal is not None and principal.is_operator and Scope.ADMIN in principal.token.scopes

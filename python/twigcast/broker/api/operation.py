@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from twigcast.broker.api.context import Shared, certificate_of
+from twigcast.broker.api.context import Shared, sender_of
 from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.broker import Broker
 from twigcast.broker.door import Door
@@ -61,8 +61,7 @@ async def ready(shared: Shared) -> Response:
 async def metrics(request: Request, shared: Shared) -> Response:
     """Returns all metrics in the format of Prometheus, to operators."""
     if not shared.settings.metrics_public:
-        principal = await shared.authenticator.admit(request.headers.get("authorization"), certificate_of(request))
-        principal.require_operator()
+        (await sender_of(request)).require_operator()
     text = await asyncio.to_thread(generate_latest, shared.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import ApiContext, QueryName, Shared, certificate_of, context_of
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, certificate_of, context_of, sender_of
 from twigcast.broker.api.deliveries import Visibility, acknowledge_through, queue_of
 from twigcast.broker.api.models import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
@@ -160,10 +160,10 @@ def source_of(
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
     """Returns the sender that opens a stream, by token or by ticket; raises Unauthorized or Forbidden."""
-    authenticator = context_of(connection).authenticator
     if ticket is not None:
+        authenticator = context_of(connection).authenticator
         return authenticator.admit_ticket(ticket, subscriber, certificate_of(connection))
-    principal = await authenticator.admit(connection.headers.get("authorization"), certificate_of(connection))
+    principal = await sender_of(connection)
     principal.require_subscriber(subscriber)
     return principal
 
